@@ -125,6 +125,16 @@ class SchedulerSettings(Struct, frozen=True, rename="camel", forbid_unknown_fiel
             description="For each minute, of at most an hour, that a pod has waited: who waited longest stays out last."
         ),
     ] = 10
+    preemption: Annotated[
+        Literal["Auto", "BuyFirst", "PreemptFirst", "Never"],
+        Meta(
+            description=(
+                "Whether pods of lower priority make way for one that has no place: only where no machine was ordered "
+                "for it within half a minute (`BuyFirst`), at once (`PreemptFirst`), or never; `Auto` buys first while "
+                "half of the machines that came lately were Ready within two minutes."
+            )
+        ),
+    ] = "Auto"
     pods_per_round: Annotated[
         int,
         Meta(

@@ -114,6 +114,18 @@ def test_the_least_a_pod_can_say_is_enough() -> None:
     assert (found.owner, found.deleted_at, found.unschedulable_at, found.created_at) == (None, None, None, 0.0)
 
 
+def test_the_group_that_a_pod_names_and_whether_it_preempts_are_read() -> None:
+    own: Json = {"schedulingGroup": {"podGroupName": "train"}}
+    plugin = {"scheduling.x-k8s.io/pod-group": "train"}
+    assert decoded(pod(**own)).group == "PodGroup.scheduling.k8s.io/train"
+    labelled = changed(pod(), "metadata", "labels", to=plugin)
+    assert decoded(labelled).group == "PodGroup.scheduling.x-k8s.io/train"
+    assert decoded(changed(pod(**own), "metadata", "labels", to=plugin)).group == "PodGroup.scheduling.k8s.io/train"
+    assert (decoded(pod()).group, decoded(pod()).shape.never_preempts) == ("", False)
+    assert decoded(pod(preemptionPolicy="Never")).shape.never_preempts
+    assert not decoded(pod(preemptionPolicy="PreemptLowerPriority")).shape.never_preempts
+
+
 def test_an_empty_affinity_matches_nothing_and_an_absent_one_is_no_rule() -> None:
     rule: Json = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}}}
     assert decoded(pod(affinity=rule)).shape.node_affinity == ()

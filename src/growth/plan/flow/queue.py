@@ -87,7 +87,7 @@ def line_up(
         able.append(pod)
         if isinstance(gang, Gang):
             gang_of[pod.uid] = gang
-    due = {pod.uid for pod in able if _is_due(backoffs.get(pod.uid), changes, snapshot.now)}
+    due = {pod.uid for pod in able if _is_due(backoffs.get(pod.uid), changes, snapshot.now, pod)}
     due |= _older(able, due, backoffs, changes)
     later = [backoffs[pod.uid].until for pod in able if pod.uid not in due and backoffs[pod.uid].changes != changes]
     called = {gang_of[uid].name for uid in due if uid in gang_of}
@@ -97,8 +97,9 @@ def line_up(
     return Queue(first, tuple(unfit), gang_of, len(first) < len(ready), min(later, default=None))
 
 
-def _is_due(backoff: Backoff | None, changes: int, now: float) -> bool:
-    return backoff is None or (backoff.changes != changes and now >= backoff.until)
+def _is_due(backoff: Backoff | None, changes: int, now: float, pod: Pod) -> bool:
+    """One that is nominated to a node does not wait for its time: its room may just have come."""
+    return backoff is None or (backoff.changes != changes and (now >= backoff.until or bool(pod.nominated_node)))
 
 
 def _older(able: list[Pod], due: set[str], backoffs: Mapping[str, Backoff], changes: int) -> set[str]:

@@ -7,6 +7,8 @@ nothing unless it is turned on.
 | --- | --- |
 | has a place | BindPods, all of a round in one action beside the loop; the next round begins when it is back |
 | is nominated to a node that takes it | bound there |
+| is nominated to a node that others are leaving | nobody else gets their room |
+| has none, and less important pods could make way | they do, if it is so set (`plan/flow/preemption`) |
 | has none | PodScheduled=False, Unschedulable (so scale-up sees it), event FailedScheduling; again after a change |
 | cannot be placed by growth | the same condition with reason SchedulerError: no machine is bought for it |
 | was sent to a node that is gone, or bound by another | no more than a Conflict: it is placed again |
@@ -29,6 +31,7 @@ from growth.model.outcome import Accepted, Refused, Unknown
 from growth.model.pod import Pod
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
+from growth.plan.flow.preemption import make_way
 from growth.plan.flow.queue import Backoff, Queue, Unplaced, after_failure, gang_needs, groups_of, is_ours, line_up
 from growth.plan.world.capacity import Assignments, assignments
 from growth.plan.world.nodes import Prices, state_of
@@ -36,6 +39,7 @@ from growth.plan.world.turn import Turn, about, retry_at, seen
 from growth.solver.flow import Fleet, FleetState, place
 
 _TOLD_AGAIN_SECONDS: Final = 30.0
+_PREEMPT_AGAIN_SECONDS: Final = 10.0
 _UNKNOWN_SECONDS: Final = 5.0  # a bind without an answer: the watch shows by then what became of it
 
 
@@ -82,6 +86,7 @@ class Ledger(Struct, frozen=True):
     is_back: bool = True  # the outcome of the last binds has come
     hold_until: float = 0.0
     failure: str = ""  # why the API server refused a bind
+    preempt_after: float = 0.0  # an eviction was refused: nobody is asked to make way before
 
 
 def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:
@@ -107,9 +112,23 @@ def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Led
     backoffs, told = _tell(ledger, snapshot, fleet.changes, (*answer.left, *queue.unfit), turn)
     if told:
         turn.do(WritePodsUnscheduled(told, scheduler.parallel_binds))
+    preempt_after = ledger.preempt_after
+    if snapshot.now >= preempt_after:
+        without = [each for each in snapshot.waiting_pods if each.uid in backoffs and each.key not in planned]
+        without = [each for each in without if is_ours(each, scheduler) and _was_tried(backoffs[each.uid], fleet)]
+        taken = {each.node_name for each in answer.placed}
+        preempt_after = make_way(fleet.index, without, taken, snapshot, settings, turn)
+    else:
+        turn.wake(preempt_after)
     under_way = {each.pod.uid: each.node_name for each in answer.placed}
     state = ledger.cache.keep(fleet, ledger.fleet, snapshot, settings)
-    return turn.decision(Ledger(state, ledger.cache, backoffs, under_way, is_back=not answer.placed))
+    after = Ledger(state, ledger.cache, backoffs, under_way, not answer.placed, preempt_after=preempt_after)
+    return turn.decision(after)
+
+
+def _was_tried(backoff: Backoff, fleet: Fleet) -> bool:
+    """Does it have no place in the fleet as it is now?"""
+    return backoff.failures > 0 and backoff.changes == fleet.changes
 
 
 def _welcome(ledger: Ledger, snapshot: Snapshot, turn: Turn) -> Ledger:
@@ -157,6 +176,7 @@ class _Answer(Struct, frozen=True):
 
 def _place(fleet: Fleet, queue: Queue, assigned: Assignments, snapshot: Snapshot, settings: Settings) -> _Answer:
     sent = _to_their_nominations(fleet, queue, snapshot)
+    expecting = _expecting(fleet, sent, snapshot, settings)
     groups = groups_of(replace(queue, due=tuple(pod for pod in queue.due if pod.uid not in sent)), snapshot.now)
     answer = place(
         fleet,
@@ -166,7 +186,7 @@ def _place(fleet: Fleet, queue: Queue, assigned: Assignments, snapshot: Snapshot
         is_target=lambda node: _is_open(node.name, snapshot),
         price_of=Prices(snapshot).price,
     )
-    for pod in sent.values():
+    for pod in (*sent.values(), *expecting):
         fleet.index.remove_pod(pod)
     nominated = [Assignment(seen(pod), pod.node_name) for pod in sent.values()]
     oldest_first = [iter(pods) for _, pods in groups]
@@ -191,6 +211,18 @@ def _to_their_nominations(fleet: Fleet, queue: Queue, snapshot: Snapshot) -> dic
             sent[pod.uid] = replace(pod, node_name=name)
             fleet.index.add_pod(sent[pod.uid])
     return sent
+
+
+def _expecting(fleet: Fleet, sent: Mapping[str, Pod], snapshot: Snapshot, settings: Settings) -> list[Pod]:
+    """Pods of ours that are nominated to a node which others are leaving: the room is theirs in this round."""
+    found = []
+    for pod in snapshot.waiting_pods:
+        name = pod.nominated_node
+        is_due = bool(name) and pod.uid not in sent and is_ours(pod, settings.scheduler) and name in snapshot.nodes
+        if is_due and any(each.deleted_at is not None for each in snapshot.pods_by_node.get(name, ())):
+            found.append(replace(pod, node_name=name))
+            fleet.index.add_pod(found[-1])
+    return found
 
 
 def _is_open(name: str, snapshot: Snapshot) -> bool:
@@ -230,8 +262,11 @@ def settle(settled: Settled, snapshot: Snapshot, ledger: Ledger, settings: Setti
         at = retry_at(outcome, snapshot.now, _UNKNOWN_SECONDS if isinstance(outcome, Unknown) else 0.0)
         failure = outcome.reason if isinstance(outcome, Refused) else ""
         return Decision(replace(ledger, is_back=True, hold_until=at, failure=failure), again_at=at)
-    if isinstance(outcome, Accepted) or not isinstance(action, WritePodsUnscheduled):
+    if isinstance(outcome, Accepted):
         return Decision(ledger)
+    if not isinstance(action, WritePodsUnscheduled):
+        at = retry_at(outcome, snapshot.now, _PREEMPT_AGAIN_SECONDS)
+        return Decision(replace(ledger, preempt_after=at), again_at=at)
     untold = {each.pod.uid for each in action.pods}
     backoffs = {uid: replace(each, message="") if uid in untold else each for uid, each in ledger.backoffs.items()}
     return Decision(replace(ledger, backoffs=backoffs))

@@ -36,7 +36,7 @@ from growth.plan.buffers.placement import place_buffers
 from growth.plan.world.nodes import is_protected_node, is_protected_pod, state_of, working_pods
 from growth.solver.existing.what_if import Holding, Verdict, WhatIf
 from growth.solver.reasons import Block
-from growth.solver.rules.selectors import read_selector
+from growth.solver.rules.selectors import guarding
 
 _MOST_HELD: Final = 2000  # of one kind; more do not change the answer
 _SAFE_TO_EVICT: Final = "cluster-autoscaler.kubernetes.io/safe-to-evict"
@@ -226,8 +226,7 @@ class Evictability:
         return None
 
     def budgets_of(self, pod: Pod) -> list[PodDisruptionBudget]:
-        found = self._budgets.get(pod.namespace, ())
-        return [budget for budget in found if read_selector(budget.selector).matches(pod.shape.labels)]
+        return guarding(self._budgets.get(pod.namespace, ()), pod)
 
     def _why_lost(self, pod: Pod) -> Block | None:
         if pod.annotations.get(_SAFE_TO_EVICT) == "true":

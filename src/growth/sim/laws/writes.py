@@ -168,7 +168,7 @@ def only_evictions(witness: Witness, write: Write) -> Complaint:
 
 def removal_before_eviction(witness: Witness, write: Write) -> Complaint:
     """S14: pods leave a node only while an open NodeRemovalRequest says why, or because its machine may have been
-    deleted already.
+    deleted already, or for a pod of higher priority that is nominated to the node.
     """
     pod = _ended_by_growth(write)
     if pod is None:
@@ -178,6 +178,9 @@ def removal_before_eviction(witness: Witness, write: Write) -> Complaint:
     reason, status = str(removal["spec"].get("reason", "")), removal.get("status") or {}
     is_irrevocable = any(each["type"] == IRREVOCABLE for each in status.get("conditions") or ())
     if reason in DRAINING or status.get("phase") == "Deprovisioning" or is_irrevocable:
+        return None
+    priority = int(pod["spec"].get("priority") or 0)
+    if any(each.nominated_node == node and each.shape.priority > priority for each in witness.pods.values()):
         return None
     return f"growth evicted {write.key} from {node}, whose removal says {reason!r}"
 

@@ -29,8 +29,9 @@ from typing import Final, TypeVar
 import numpy as np
 from msgspec import Struct
 
+from growth.model.disruption import PodDisruptionBudget
 from growth.model.labels import Labels, LabelSelector, NodeSelectorTerm, Requirement
-from growth.model.pod import PodShape
+from growth.model.pod import Pod, PodShape
 from growth.solver.arrays import Amounts, Mask
 from growth.solver.reasons import Kind, Reason, Rule, refusal
 from growth.solver.rules.node_table import NodeTable, all_false, all_true
@@ -334,3 +335,9 @@ class NodeName(NodeRule):
 
     def explain(self, _index: int) -> Reason:
         return refusal(Kind.NODENAME, self.rule, self._name, f"not the requested node {self._name}")
+
+
+def guarding(budgets: Iterable[PodDisruptionBudget], pod: Pod) -> list[PodDisruptionBudget]:
+    """Those of the budgets that the pod is counted in."""
+    own = (each for each in budgets if each.namespace == pod.namespace)
+    return [each for each in own if read_selector(each.selector).matches(pod.shape.labels)]
