@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from growth.solver.arrays import BOUNDLESS
-from growth.solver.patterns.bound import ProvenBound, prove, prove_whole
+from growth.solver.patterns.bound import ProvenBound, of_whole_nodes, prove, prove_whole
 from growth.solver.patterns.fluid import select
 from growth.solver.patterns.knapsack import choose_exactly, priced_uppers
 from growth.solver.patterns.stock import Patterns, RoomLeft, Stock
@@ -93,3 +93,32 @@ def stocks(draw: st.DrawFn) -> Stock:
 def test_no_plan_is_cheaper_than_the_bound_and_the_bound_is_never_worse(asked: Stock) -> None:
     cut, whole = bounds(asked)
     assert cut.lower_bound <= whole.lower_bound <= cheapest(asked) + 1e-6
+
+
+def sums(prices: list[int], most: int) -> set[int]:
+    found = {0}
+    for total in range(1, most + 1):
+        if any(total - price in found for price in prices):
+            found.add(total)
+    return found
+
+
+@given(st.lists(st.integers(3, 40), min_size=1, max_size=4), st.floats(0.5, 90.0))
+def test_whole_nodes_cost_a_sum_of_prices_and_no_sum_lies_between_it_and_the_bound(
+    prices: list[int], bound: float
+) -> None:
+    found = of_whole_nodes(bound / 1000, np.array([price / 1000 for price in prices])) * 1000
+    reached = sums(prices, 200)
+    assert found >= bound * (1 - 3e-5)
+    assert not [each for each in reached if bound * (1 + 1e-6) < each < found - 1e-6]
+    if bound <= 12 * min(prices):
+        assert min(abs(found - each) for each in reached) < 1e-6
+    else:
+        assert found == pytest.approx(bound)
+
+
+def test_of_ten_pods_of_half_a_core_on_nodes_of_four_two_nodes_are_the_least() -> None:
+    assert of_whole_nodes(0.01143, np.array([0.008])) == pytest.approx(0.016)
+    assert of_whole_nodes(0.016 * (1 - 1e-5), np.array([0.008])) == pytest.approx(0.016)
+    assert of_whole_nodes(0.01143, np.array([0.008, 0.0115])) == pytest.approx(0.0115)
+    assert of_whole_nodes(0.0, np.array([0.008])) == 0.0

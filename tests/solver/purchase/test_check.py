@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from growth.model.labels import HOSTNAME, Labels
 from growth.solver.purchase import solve as solving
-from growth.solver.purchase.check import check
+from growth.solver.purchase.check import check, why_not_bound
 from growth.solver.purchase.problem import Limit, Placement, PlacementProblem, PlacementSolution, PlannedNode, Unplaced
 from growth.solver.purchase.solve import solve
 from tests.solver.worlds import amounts, at_most, choice, demand, room, term
@@ -83,9 +83,18 @@ def test_values_that_a_node_could_exceed_prove_nothing() -> None:
     scaled down again.
     """
     doubled = replace(RIGHT.proof, values=tuple(2 * value for value in RIGHT.proof.values))
-    assert check(
-        PROBLEM, replace(RIGHT, lower_bound=min(2 * RIGHT.lower_bound, RIGHT.price_per_hour * 0.999), proof=doubled)
-    )
+    dear, twice = replace(RIGHT, price_per_hour=2 * RIGHT.price_per_hour), 2 * RIGHT.lower_bound
+    assert why_not_bound(PROBLEM, replace(dear, lower_bound=twice, proof=doubled))
+    assert not why_not_bound(PROBLEM, replace(dear, proof=doubled))
+
+
+def test_a_bound_may_be_what_whole_nodes_cost_and_no_more() -> None:
+    """Prices are 1 and 2: where more than 2 is proven, 3 is the least."""
+    less = replace(RIGHT.proof, values=tuple(0.95 * value for value in RIGHT.proof.values))
+    dear = replace(RIGHT, price_per_hour=2 * RIGHT.price_per_hour, proof=less)
+    assert RIGHT.lower_bound == RIGHT.price_per_hour == 3.0
+    assert not why_not_bound(PROBLEM, dear)
+    assert why_not_bound(PROBLEM, replace(dear, lower_bound=4.0))
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ best of them and the most that other pods are worth in what is left."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -32,6 +33,10 @@ _WORTH_A_TABLE = 6
 _STEPS = (192, 640)  # of the resource with fewer distinct amounts, and of the other
 _LEAST_WORK = 60  # iterations that setting up an exact pricing is worth
 _DEAREST = 10.0  # times the price of the dearest node: the most that a place under a limit is worth
+_UNIT = 1e-12  # of prices, where their sums are compared
+_CLEARLY = 1 - 2e-5  # what is so little below the bound may be equal to it
+_FEW_NODES = 12
+_MOST_SUMS = 4000
 _SAFETY = 1 - 1e-5  # the linear solver's tolerances are never read as proof
 _MOST_WHOLE = 4
 _MOST_WHOLE_BESIDE_CAPS = 2  # where a node takes few of many rows: more make the program slow, and the proof no better
@@ -70,6 +75,25 @@ def prove(
     proven = _SAFETY * (of_nodes - _room_value(stock, rooms, values))
     is_more_than_rounding = proven > 1e-6 * float(stock.price.max(initial=0.0))
     return ProvenBound(proven, values, limit_prices) if is_more_than_rounding else no_bound(stock)
+
+
+def of_whole_nodes(bound: float, prices: FloatArray) -> float:
+    """Nodes are bought whole: the least sum of such prices that is not below the bound. Where many nodes are bought the
+    sums lie close together, and the bound stays as it is.
+    """
+    units = sorted({round(float(price) / _UNIT) for price in prices if price > _UNIT})
+    least = math.ceil(bound * _CLEARLY / _UNIT)
+    if least <= 0 or not units or least > _FEW_NODES * units[0]:
+        return bound
+    sums, found, best = {0}, {0}, math.inf
+    while found:
+        found = {total + unit for total in found for unit in units} - sums
+        best = min(best, min((total for total in found if total >= least), default=best))
+        found = {total for total in found if total < least}
+        sums |= found
+        if len(sums) > _MOST_SUMS:
+            return bound
+    return best * _UNIT
 
 
 def moderate(stock: Stock, limit_prices: FloatArray) -> FloatArray:

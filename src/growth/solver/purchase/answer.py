@@ -18,7 +18,16 @@ from growth.model.node import Node
 from growth.model.pod import PodShape
 from growth.model.resources import PODS, format_amount, sum_resources
 from growth.solver.arrays import FloatArray, IntArray, Mask
-from growth.solver.patterns.bound import ProvenBound, moderate, no_bound, prove, prove_whole, sharpen, within_reason
+from growth.solver.patterns.bound import (
+    ProvenBound,
+    moderate,
+    no_bound,
+    of_whole_nodes,
+    prove,
+    prove_whole,
+    sharpen,
+    within_reason,
+)
 from growth.solver.patterns.fluid import Selected, select
 from growth.solver.patterns.knapsack import priced_uppers
 from growth.solver.patterns.stock import RoomLeft, Stock
@@ -300,13 +309,13 @@ def prove_bound(bins: Bins, placed: IntArray, found: Sequence[RelaxedRows], left
         uppers = _uppers(stock, selected, values, limit_prices, program.uppers if is_same else None, work)
         other = prove(stock, left, uppers, values, limit_prices)
         best = other if other.lower_bound > best.lower_bound else best
-    if price_of(bins) > best.lower_bound * (1 + _NEAR):
+    if price_of(bins) > of_whole_nodes(best.lower_bound, stock.price) * (1 + _NEAR):
         of_row = left_out[[group[0].index for group in rows.parts]]
         best = prove_whole(stock, selected.choices, left, of_row, best)
     of_class = np.zeros(len(layout.count))
     for row, group in enumerate(rows.parts):
         of_class[[part.index for part in group]] = best.values[row]
-    return replace(best, values=of_class)
+    return replace(best, values=of_class, lower_bound=of_whole_nodes(best.lower_bound, stock.price))
 
 
 def _is_same(one: Stock, other: Stock) -> bool:

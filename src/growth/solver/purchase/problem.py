@@ -21,7 +21,7 @@ from growth.model.snapshot import EMPTY, VolumeWorld
 from growth.solver.patterns import Budget
 from growth.solver.rules.fit import free_amounts
 
-_TELLING_GAP: Final = 0.5  # for one or two machines the bound, which may take parts of machines, says little
+_TELLING_GAP: Final = 0.5  # of a few machines under rules between pods the bound, which knows few of them, says little
 
 _NOTHING: Final = 0.0005  # what is told as 0.0 %
 _GANGS_TRIED_AGAIN: Final = 8

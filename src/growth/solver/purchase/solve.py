@@ -146,7 +146,7 @@ def _best(layout: Layout) -> tuple[Attempt, ProvenBound]:
     if layout.count.sum() > _FEW_PODS and is_dear and effort.all_of_it <= most:
         found, best = best, _better(best, [_by_best_fit(layout)])
         bound = bound if best is found else _prove(best)
-    if best.left_over.any() or price_of(best.bins) > _enough(best, bound.lower_bound):
+    if best.left_over.any() or not _is_enough(best, bound.lower_bound):
         others = [_by_greedy(layout)] if best.left_over.any() or layout.count.sum() <= _FEW_PODS else [best]
         if best.left_over.any() and _importance(layout).max():
             others.append(_by_patterns(layout, is_staged=True))
@@ -157,7 +157,7 @@ def _best(layout: Layout) -> tuple[Attempt, ProvenBound]:
             others.append(_levelled(layout, heaped))
         found, best = best, _better(best, others)
         bound = bound if best is found else _prove(best)
-    anew = _anew(best) if best.left_over.any() or price_of(best.bins) > bound.lower_bound * (1 + 1e-6) else best
+    anew = _anew(best) if best.left_over.any() or not _is_cheapest(best, bound.lower_bound) else best
     if anew.rank() < best.rank():
         best, bound = anew, _prove(anew)
     return best, bound
@@ -229,10 +229,17 @@ def _answer(attempt: Attempt, bound: ProvenBound) -> PlacementSolution:
     return write_answer(attempt.bins, attempt.left_over, bound, attempt.stages, patterns)
 
 
-def _enough(attempt: Attempt, lower_bound: float) -> float:
-    """A price that the greedy need not be asked to beat: only what is proven counts."""
-    is_small = attempt.bins.layout.count.sum() <= _FEW_PODS
-    return lower_bound * (1 + (1e-6 if is_small else _GOOD_ENOUGH))
+def _is_enough(attempt: Attempt, lower_bound: float) -> bool:
+    """Need the greedy not be asked? Only what is proven counts."""
+    if attempt.bins.layout.count.sum() <= _FEW_PODS:
+        return _is_cheapest(attempt, lower_bound)
+    return price_of(attempt.bins) <= lower_bound * (1 + _GOOD_ENOUGH)
+
+
+def _is_cheapest(attempt: Attempt, lower_bound: float) -> bool:
+    """Where some types are preferred to others, the price alone does not say so."""
+    has_tiers = bool(attempt.bins.layout.tier.max(initial=0))
+    return not has_tiers and price_of(attempt.bins) <= lower_bound * (1 + 1e-6)
 
 
 def _importance(layout: Layout) -> IntArray:
