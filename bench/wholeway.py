@@ -161,12 +161,15 @@ def _let_it_work_once(cluster: ControlPlane, pod: Json) -> None:
     first = {**pod, "metadata": {"name": "first", "namespace": "default"}}
     create(cluster, [first])
     wait_until_bound(cluster, 120)
-    cluster.wait_until(
-        lambda: any(each.get("status", {}).get("phase") == "Running" for each in cluster.objects("pods")), "it runs"
-    )
+    cluster.wait_until(lambda: _has_worked(cluster), "the pool to know that its machine was of use", 120)
     cluster.kubectl("delete", "pod", "first", "--wait=true")
     cluster.wait_until(lambda: not cluster.objects("nodes"), "the first node to go", 180)
     cluster.forget_audit_events()
+
+
+def _has_worked(cluster: ControlPlane) -> bool:
+    (pool,) = cluster.objects("nodepools")
+    return bool(pool.get("status", {}).get("trials", {}).get("workedAt"))
 
 
 def _price(found: Iterable[Json], offerings: Iterable[Offering]) -> float:

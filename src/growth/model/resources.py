@@ -122,6 +122,7 @@ def parse_amount(name: str, text: str | int | float) -> int:
         raise QuantityError(f"{name}: {error}") from None
 
 
+@lru_cache(maxsize=16_384)
 def format_amount(name: str, amount: int) -> str:
     """An amount as people write it in a manifest."""
     if name == CPU:

@@ -317,7 +317,8 @@ class BindGate:
             raise look.error
         if not look.is_held:
             return Conflict(f"node {node} is no longer held by our start-up taint")
-        uncounted = next((pod.key for pod in look.pods if pod.uid not in beside), "")
+        counted = frozenset(beside)
+        uncounted = next((pod.key for pod in look.pods if pod.uid not in counted), "")
         why = f"pod {uncounted} is on node {node}, and the plan has not counted it"
         return TryLater(why, _UNCOUNTED_SECONDS) if uncounted else None
 

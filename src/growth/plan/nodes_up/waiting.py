@@ -45,7 +45,7 @@ from growth.plan.nodes_up.demand import Demand
 from growth.plan.world.limits import Allowance
 from growth.plan.world.market import Market, orders_possible
 from growth.plan.world.pools import offerings_of
-from growth.solver.purchase.problem import Choice, Room
+from growth.solver.purchase.problem import Room
 from growth.solver.rules.fit import free_amounts, how_many_fit, is_enough, may_run_on
 
 ROOM: Final = "room on nodes"
@@ -115,7 +115,7 @@ class Outlook:
         volumes: VolumeWorld,
     ) -> None:
         self._pools, self._volumes = pools, volumes
-        self._choices = market.choices
+        self._choices = [(each, free_amounts(each.offering.allocatable, each.daemons)) for each in market.choices]
         self._possible = orders_possible(market, allowances)
         self._free = None if open_rooms is None else [(room.node, room.free()) for room in open_rooms if room.is_open]
         self._known: dict[tuple[PodShape, tuple[str, ...]], Prospects] = {}
@@ -149,7 +149,11 @@ class Outlook:
     def _orders(self, demand: Demand) -> dict[str, int]:
         """How often each choice that may serve the pod can be ordered."""
         fitting = [
-            choice for choice in self._choices if choice.pool in demand.pools and _may_serve(choice, demand.shape)
+            choice
+            for choice, free in self._choices
+            if choice.pool in demand.pools
+            and is_enough(free, demand.shape)
+            and may_run_on(demand.shape, choice.labels, choice.taints)
         ]
         names = [f"{choice.pool} {choice.offering.name} {choice.offering.location}" for choice in fitting]
         return {name: self._possible[name] for name in names}
@@ -162,11 +166,6 @@ class Outlook:
         if self._free is not None:
             found[ROOM] = sum(how_many_fit(demand.shape, node, free) for node, free in self._free)
         return found
-
-
-def _may_serve(choice: Choice, shape: PodShape) -> bool:
-    free = free_amounts(choice.offering.allocatable, choice.daemons)
-    return is_enough(free, shape) and may_run_on(shape, choice.labels, choice.taints)
 
 
 def _known_parts(shape: PodShape, world: VolumeWorld) -> int:
