@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 
 import pytest
@@ -23,3 +24,14 @@ def test_work_that_does_not_come_back_is_ended_with_its_process_and_the_next_is_
         runtime.close()
 
     asyncio.run(run())
+
+
+def test_a_worker_that_has_grown_gives_way_to_a_new_one_and_others_stay() -> None:
+    async def run(most_worker_mib: int) -> set[int]:
+        runtime = SystemRuntime(most_worker_mib)
+        numbers = {await runtime.offload(60.0, os.getpid) for _ in range(3)}
+        runtime.close()
+        return numbers
+
+    assert len(asyncio.run(run(most_worker_mib=1))) == 3
+    assert len(asyncio.run(run(most_worker_mib=10_000))) == 1

@@ -17,12 +17,13 @@ from typing import Any, Final, TypeVar
 
 import structlog
 
-from growth.controllers.loop.workers import end_workers, open_workers
+from growth.controllers.loop.workers import end_workers, held_mib, open_workers
 from growth.runtime import Runtime
 
 Result = TypeVar("Result")
 Item = TypeVar("Item")
 
+MOST_WORKER_MIB: Final = 400  # of a worker at rest: a large question may leave it with memory that it never gives back
 _THREADS: Final = 8  # for synchronous clients; the default ones stay free for name lookups
 
 log = structlog.get_logger(__name__)
@@ -31,7 +32,8 @@ log = structlog.get_logger(__name__)
 class SystemRuntime:
     """Clock, sleep, tasks and off-loading of a running process."""
 
-    def __init__(self) -> None:
+    def __init__(self, most_worker_mib: int = MOST_WORKER_MIB) -> None:
+        self._most_worker_mib = most_worker_mib
         self._tasks: set[asyncio.Task[Any]] = set()
         self._worker: ProcessPoolExecutor | None = None
         self._threads: ThreadPoolExecutor | None = None
@@ -72,6 +74,8 @@ class SystemRuntime:
         except TimeoutError:
             self._end_worker()
             raise
+        finally:
+            self._let_go_if_grown()
 
     async def _in_worker(self, function: Callable[..., Result], *arguments: Any) -> Result:
         return await asyncio.get_running_loop().run_in_executor(self._ensure_worker(), function, *arguments)
@@ -81,6 +85,14 @@ class SystemRuntime:
         worker, self._worker = self._worker, None
         if worker is not None:
             end_workers(worker)
+
+    def _let_go_if_grown(self) -> None:
+        """A worker that has grown ends when its work is done, and the next work begins a new one."""
+        worker = self._worker
+        if worker is not None and (held := held_mib(worker)) > self._most_worker_mib:
+            log.info("the worker process has grown, the next work begins a new one", mib=held)
+            self._worker = None
+            worker.shutdown(wait=False)
 
     def _ensure_worker(self) -> ProcessPoolExecutor:
         if self._worker is None:

@@ -10,8 +10,9 @@ import os
 import signal
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from multiprocessing.context import SpawnContext, SpawnProcess
+from pathlib import Path
 
 from growth.controllers.loop.journal import be_quiet
 
@@ -48,6 +49,16 @@ def end_workers(workers: ProcessPoolExecutor) -> None:
     for process in list(workers._processes.values()):  # there is no public way to them
         process.kill()
     workers.shutdown(wait=False, cancel_futures=True)
+
+
+def held_mib(workers: ProcessPoolExecutor) -> int:
+    """The most memory that any of them holds now; 0 where the system does not say."""
+    held = 0
+    for number in list(workers._processes or ()):
+        with suppress(OSError, ValueError, IndexError):  # it may have ended meanwhile
+            pages = int(Path(f"/proc/{number}/statm").read_text().split()[1])
+            held = max(held, pages * os.sysconf("SC_PAGE_SIZE") // (1 << 20))
+    return held
 
 
 @contextmanager
