@@ -170,18 +170,17 @@ def _classes(nodes: Made, waiting: tuple[Pod, ...], before: Made) -> Made:
     """Of the pods on nodes and those that wait. Only classes not known before need one of their pods."""
     found: dict[str, tuple[tuple[object, ...], Row]] = {}
     for parts, row in nodes.values():
-        for name in row["pods"]:
-            if name not in found:
-                found[name] = before.get(name) or _class_among(name, parts[1])
+        here = [name for name in row["pods"] if name not in found]
+        found |= {name: before[name] for name in here if name in before}
+        new = {name for name in here if name not in before}
+        pods: Any = parts[1] if new else ()
+        of_new = ((class_of(pod), pod) for pod in pods)
+        found |= {name: ((), class_row(pod)) for name, pod in of_new if name in new}
     for pod in waiting:
         name = class_of(pod)
         if name not in found:
             found[name] = before.get(name) or ((), class_row(pod))
     return found
-
-
-def _class_among(name: str, pods: Any) -> tuple[tuple[object, ...], Row]:
-    return (), class_row(next(pod for pod in pods if class_of(pod) == name))
 
 
 def _said(pod: Pod, look: Look) -> object:
