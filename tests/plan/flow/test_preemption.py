@@ -140,8 +140,24 @@ def test_after_a_refused_eviction_nobody_is_asked_for_a_while() -> None:
     [eviction] = [each for each in decision.actions if isinstance(each, EvictPod)]
     refused = settle(Settled(eviction, TryLater("budget")), snapshot, decision.ledger, wishes())
     assert refused.again_at is not None
-    assert evicted(plan(replace(snapshot, now=refused.again_at - 1), ledger=refused.ledger)) == []
-    assert evicted(plan(replace(snapshot, now=refused.again_at), ledger=refused.ledger)) == ["a"]
+    assert evicted(plan(replace(snapshot, now=refused.again_at), ledger=refused.ledger)) == []
+    assert evicted(plan(replace(snapshot, now=NOW + 60), ledger=refused.ledger)) == ["a"]
+
+
+def test_where_somebody_else_gets_the_room_others_make_way_ever_more_rarely() -> None:
+    snapshot = world([*full(("a", 1), cpu=4), pod("high", 4, 10, nominated_node="n1")], nodes=[node("n1")])
+    ledger, at = Ledger(), []
+    for seconds in range(0, 14_400, 30):
+        decision = plan(replace(snapshot, now=NOW + seconds), ledger=ledger)
+        ledger = decision.ledger
+        at += [seconds] if evicted(decision) else []
+    assert at == [0, 60, 180, 420, 900, 1860, 3780, 7380, 10_980]
+
+
+def test_pods_of_another_scheduler_make_way_for_nobody() -> None:
+    """It would put their successors back into the room at once."""
+    stranger = bound(pod("a", 4, 1, scheduler_name="default-scheduler"), "n1")
+    assert way([stranger, pod("high", 4, 10)], nodes=[node("n1")]) == ({}, [])
 
 
 rows = st.lists(st.tuples(st.sampled_from([0.5, 1, 2, 3]), st.integers(0, 3)), max_size=5)

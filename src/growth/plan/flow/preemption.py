@@ -8,6 +8,7 @@
 | is one of a gang | never: room for one of them is room for none |
 | its priority is below the cutoff of scale-up or not above anybody's | never |
 | is nominated to a node that others are leaving | not now: its room is coming |
+| others left for it, and somebody else got the room | after a minute, then two, then four, up to an hour; it is told |
 | a machine can be bought for it | as the setting `preemption` says |
 
 | the setting | |
@@ -20,20 +21,21 @@
 | no victim is | |
 | --- | --- |
 | a pod of the same or a higher priority, of a DaemonSet, a mirror | |
+| a pod of another scheduler | that would put its successor back into the room at once |
 | `growth.dev/do-not-disrupt` and its like say no; its budget allows none, or it has several | |
 | one of a gang | its others would stand still |
 
 Of the pods that may go as many stay as can, the most important and then the oldest first. Of the nodes that one is
 taken whose most important victim is the least important; then the one with the smallest sum of priorities, the fewest
 victims, and the youngest. Pods go through the Eviction API only, which has the last word on budgets. All of it is read
-off the objects: a restart forgets nothing.
+off the objects but how often somebody has made way already.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from statistics import median
 from typing import Final
 
@@ -55,9 +57,23 @@ from growth.solver.rules.selectors import guarding
 
 BUYING_SECONDS: Final = 30.0  # so long scale-up has to order a machine for a pod
 QUICK_SECONDS: Final = 120.0  # machines that are Ready by then are worth waiting for
+_AGAIN_SECONDS: Final = 60.0
+_LONGEST_SECONDS: Final = 3600.0
 IN_VAIN_SECONDS: Final = 5.0  # after a look that found no way for anybody
 _MOST_PODS: Final = 10  # in one look
 _MOST_NODES: Final = 200  # in one look; the next one goes on with others
+
+
+class Try(Struct, frozen=True):
+    """Others were asked to make way for a pod."""
+
+    again_at: float
+    seconds: float
+
+
+class Preempting(Struct, frozen=True):
+    after: float = 0.0  # nobody is asked to make way before
+    tries: Mapping[str, Try] = {}  # by UID of the pods they are asked for
 
 
 class Way(Struct, frozen=True):
@@ -74,26 +90,34 @@ class Way(Struct, frozen=True):
 
 
 def make_way(
-    index: Neighbours, left: Iterable[Pod], taken: Collection[str], snapshot: Snapshot, settings: Settings, turn: Turn
-) -> float:
+    fleet: tuple[Neighbours, Collection[str]],
+    left: Iterable[Pod],
+    before: Preempting,
+    snapshot: Snapshot,
+    settings: Settings,
+    turn: Turn,
+) -> Preempting:
     """Of the pods without a place, those that may preempt are nominated to a node, or have their victims there evicted.
-    `taken`: nodes that the round sends pods to, and which are not looked at. Says when it is worth asking again.
+    `fleet`: the nodes, and which of them the round sends pods to: these are not looked at.
     """
     now, at_once = snapshot.now, _preempts_first(snapshot, settings.scheduler)
+    waiting = {pod.uid for pod in snapshot.waiting_pods} if before.tries else set()
+    tries = {uid: each for uid, each in before.tries.items() if uid in waiting}
     wanting = [] if at_once is None else [pod for pod in left if _may_preempt(pod, settings)]
     if not wanting:
-        return now
-    look = _Look(index, snapshot, set(taken))
+        return Preempting(now, tries)
+    look = _Look(*fleet, snapshot, settings.scheduler.name, tries)
     wanting = [pod for pod in wanting if pod.shape.priority > look.lowest and not look.is_leaving(pod.nominated_node)]
     wait = 0.0 if at_once else BUYING_SECONDS
-    due = [pod for pod in wanting if now >= (pod.unschedulable_at or now) + wait]
-    turn.wake(min((at + wait for pod in wanting if (at := pod.unschedulable_at or now) + wait > now), default=None))
+    due_at = {pod: max((pod.unschedulable_at or now) + wait, look.again_at(pod)) for pod in wanting}
+    due = [pod for pod, at in due_at.items() if at <= now]
+    turn.wake(min((at for at in due_at.values() if at > now), default=None))
     due.sort(key=lambda each: (-each.shape.priority, each.created_at, each.key))
     ways = [_preempt(pod, look, turn) for pod in due[:_MOST_PODS]]
     if any(ways) or not due:
-        return now
+        return Preempting(now, look.tries)
     turn.wake(now + IN_VAIN_SECONDS if look.has_more else None)
-    return now + IN_VAIN_SECONDS
+    return Preempting(now + IN_VAIN_SECONDS, look.tries)
 
 
 def _preempt(pod: Pod, look: _Look, turn: Turn) -> bool:
@@ -106,6 +130,7 @@ def _preempt(pod: Pod, look: _Look, turn: Turn) -> bool:
             turn.do(NominatePod(seen(pod), best.node))
         return best is not None
     look.taken.add(way.node)
+    look.tried(pod)
     names = ", ".join(each.key for each in way.victims)
     turn.tell(Note(about(pod), "Preempting", f"{len(way.victims)} pods make way on node {way.node}: {names[:500]}"))
     for victim in way.victims:
@@ -133,9 +158,11 @@ def _preempts_first(snapshot: Snapshot, scheduler: SchedulerSettings) -> bool | 
 class _Look:
     """The cluster in this round."""
 
-    def __init__(self, index: Neighbours, snapshot: Snapshot, taken: set[str]) -> None:
-        self.taken = taken
-        self._index, self._snapshot = index, snapshot
+    def __init__(
+        self, index: Neighbours, taken: Collection[str], snapshot: Snapshot, scheduler: str, tries: dict[str, Try]
+    ) -> None:
+        self.taken, self.tries = set(taken), tries
+        self._index, self._snapshot, self._scheduler = index, snapshot, scheduler
         self._budgets = tuple(budget for _, budget in sorted(snapshot.disruption_budgets.items()))
         self._lowest = snapshot.memo.recall("lowest priorities", (snapshot.pods_by_node,), self._lowest_by_node, most=1)
         self._looked = 0
@@ -151,6 +178,15 @@ class _Look:
         return {
             name: min(pod.shape.priority for pod in pods) for name, pods in self._snapshot.pods_by_node.items() if pods
         }
+
+    def again_at(self, pod: Pod) -> float:
+        return self.tries[pod.uid].again_at if pod.uid in self.tries else 0.0
+
+    def tried(self, pod: Pod) -> None:
+        """Somebody else may get the room; then others are asked ever more rarely."""
+        before = self.tries.get(pod.uid)
+        seconds = _AGAIN_SECONDS if before is None else min(2 * before.seconds, _LONGEST_SECONDS)
+        self.tries[pod.uid] = Try(self._snapshot.now + seconds, seconds)
 
     def is_leaving(self, name: str) -> bool:
         """Is somebody on his way out of this node?"""
@@ -206,6 +242,7 @@ class _Look:
 
     def _may_leave(self, other: Pod, pod: Pod) -> bool:
         is_lower = other.shape.priority < pod.shape.priority and other.counts_as_work and other.deleted_at is None
+        is_lower &= other.shape.scheduler_name == self._scheduler
         return is_lower and not is_protected_pod(other) and not name_of_gang(other) and self._do_budgets_allow([other])
 
     def _do_budgets_allow(self, pods: Iterable[Pod]) -> bool:

@@ -31,7 +31,7 @@ from growth.model.outcome import Accepted, Refused, Unknown
 from growth.model.pod import Pod
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
-from growth.plan.flow.preemption import make_way
+from growth.plan.flow.preemption import Preempting, make_way
 from growth.plan.flow.queue import Backoff, Queue, Unplaced, after_failure, gang_needs, groups_of, is_ours, line_up
 from growth.plan.world.capacity import Assignments, assignments
 from growth.plan.world.nodes import Prices, state_of
@@ -86,7 +86,7 @@ class Ledger(Struct, frozen=True):
     is_back: bool = True  # the outcome of the last binds has come
     hold_until: float = 0.0
     failure: str = ""  # why the API server refused a bind
-    preempt_after: float = 0.0  # an eviction was refused: nobody is asked to make way before
+    preempting: Preempting = Preempting()
 
 
 def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:
@@ -112,17 +112,17 @@ def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Led
     backoffs, told = _tell(ledger, snapshot, fleet.changes, (*answer.left, *queue.unfit), turn)
     if told:
         turn.do(WritePodsUnscheduled(told, scheduler.parallel_binds))
-    preempt_after = ledger.preempt_after
-    if snapshot.now >= preempt_after:
+    preempting = ledger.preempting
+    if snapshot.now >= preempting.after:
         without = [each for each in snapshot.waiting_pods if each.uid in backoffs and each.key not in planned]
         without = [each for each in without if is_ours(each, scheduler) and _was_tried(backoffs[each.uid], fleet)]
         taken = {each.node_name for each in answer.placed}
-        preempt_after = make_way(fleet.index, without, taken, snapshot, settings, turn)
+        preempting = make_way((fleet.index, taken), without, preempting, snapshot, settings, turn)
     else:
-        turn.wake(preempt_after)
+        turn.wake(preempting.after)
     under_way = {each.pod.uid: each.node_name for each in answer.placed}
     state = ledger.cache.keep(fleet, ledger.fleet, snapshot, settings)
-    after = Ledger(state, ledger.cache, backoffs, under_way, not answer.placed, preempt_after=preempt_after)
+    after = Ledger(state, ledger.cache, backoffs, under_way, not answer.placed, preempting=preempting)
     return turn.decision(after)
 
 
@@ -266,7 +266,7 @@ def settle(settled: Settled, snapshot: Snapshot, ledger: Ledger, settings: Setti
         return Decision(ledger)
     if not isinstance(action, WritePodsUnscheduled):
         at = retry_at(outcome, snapshot.now, _PREEMPT_AGAIN_SECONDS)
-        return Decision(replace(ledger, preempt_after=at), again_at=at)
+        return Decision(replace(ledger, preempting=replace(ledger.preempting, after=at)), again_at=at)
     untold = {each.pod.uid for each in action.pods}
     backoffs = {uid: replace(each, message="") if uid in untold else each for uid, each in ledger.backoffs.items()}
     return Decision(replace(ledger, backoffs=backoffs))
