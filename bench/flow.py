@@ -3,7 +3,7 @@
 `machines_12500`: 10,000 waiting pods of 200 classes on 12,500 machines of 40 classes that are partly full, from
 nothing: the index is made, too. `one_percent`: the next round, after 100 other pods arrived and 125 machines changed.
 `nodes_2700`: 35,000 pods of 100 classes on 2,700 empty nodes. `rules_2700`: the same, a third of the pods with hostname
-anti-affinity and a zone spread."""
+anti-affinity and a zone spread. `entangled_5000`: 2,000 pods on 5,000 nodes, each a class of its own with both."""
 
 from __future__ import annotations
 
@@ -31,10 +31,12 @@ def run(_: argparse.Namespace) -> Report:
     _measure_many_machines(report)
     few = _measure_few_nodes(report, "nodes_2700", has_rules=False)
     _measure_few_nodes(report, "rules_2700", has_rules=True)
+    _measure_entangled(report)
     report.limit("machines_12500", "cpu_seconds", 1.0)
     report.limit("one_percent", "cpu_seconds", 0.2)
     report.limit("nodes_2700", "cpu_seconds", 3.0)
     report.limit("rules_2700", "cpu_seconds", 3 * few)
+    report.limit("entangled_5000", "cpu_seconds", 3.0)
     return report
 
 
@@ -71,6 +73,17 @@ def _measure_few_nodes(report: Report, case: str, *, has_rules: bool) -> float:
         answer = place(fleet, groups, SETTINGS)
     _tell(report, case, spent.cpu_seconds, groups, answer)
     return spent.cpu_seconds
+
+
+def _measure_entangled(report: Report) -> None:
+    nodes = {node.name: node for node in (machine(number, number % 3) for number in range(5_000))}
+    shapes = [with_rules(pod_shape(number)) for number in range(2_000)]
+    groups = [Group(Pod(f"new-{number}", shape), 1) for number, shape in enumerate(shapes)]
+    fleet = Fleet()
+    with measured() as spent:
+        fleet.follow(nodes, {}, shapes=shapes)
+        answer = place(fleet, groups, SETTINGS)
+    _tell(report, "entangled_5000", spent.cpu_seconds, groups, answer)
 
 
 def _tell(report: Report, case: str, cpu_seconds: float, groups: Sequence[Group], answer: Round) -> None:

@@ -134,9 +134,12 @@ def fill(first: FloatArray, slope: FloatArray, room: IntArray, count: int, rank:
     if not slope.any():
         return _one_after_the_other(np.lexsort((first if rank is None else rank, first)), room, count)
     open_to_it = np.flatnonzero(room > 0)
+    taken = np.zeros(len(room), np.int64)
+    if count == 1:
+        taken[open_to_it[np.argmin(first[open_to_it])]] = 1
+        return taken
     if len(open_to_it) > count:  # no machine beyond the `count` cheapest gets any
         open_to_it = np.sort(open_to_it[np.argpartition(first[open_to_it], count - 1)[:count]])
-    taken = np.zeros(len(room), np.int64)
     taken[open_to_it] = _level(first[open_to_it], slope[open_to_it], room[open_to_it], count)
     return taken
 

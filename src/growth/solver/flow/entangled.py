@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -39,6 +39,8 @@ from growth.solver.rules.pod_class import PodClass
 from growth.solver.rules.rule import DomainCounter
 from growth.solver.rules.spread import Constraint, matching_pods, read_constraint
 
+_MOST_CELLS: Final = 100_000
+
 
 @dataclass(slots=True)
 class DomainLimit:
@@ -46,11 +48,7 @@ class DomainLimit:
 
     codes: IntArray  # N
     most: IntArray  # by code
-
-    @property
-    def is_by_machine(self) -> bool:
-        counted = np.bincount(self.codes[self.codes != ABSENT], minlength=1)
-        return int(counted.max(initial=0)) <= 1
+    is_by_machine: bool  # no two machines share a domain
 
 
 class SpreadNow(NamedTuple):
@@ -92,7 +90,7 @@ def _step(work: Work, member: Member) -> int:
     mask = question.fits(rule) & work.is_open & _within(work, leading, others)
     limits = closing + [_slack(work, each) for each in others if each.is_own]
     capacity = _capacity(work, member, mask, limits, leading.counter.column)
-    rising = DomainLimit(_codes(work, leading.counter.column), _raised(leading, capacity, count))
+    rising = _limit(work, leading.counter.column, _raised(leading, capacity, count))
     return _choose(work, member, mask, [*limits, rising], count)
 
 
@@ -106,25 +104,40 @@ def _within(work: Work, leading: SpreadNow, others: list[SpreadNow]) -> Mask:
 
 
 def _codes(work: Work, column: Column) -> IntArray:
-    return column.codes[: len(work.index.table)].astype(np.int64)
+    return _read(work, column)[0]
+
+
+def _read(work: Work, column: Column) -> tuple[IntArray, bool]:
+    """Its codes, and whether no two machines share one: the same for all steps of a round."""
+    known = work.columns.get(id(column))
+    if known is None:
+        codes: IntArray = column.codes[: len(work.index.table)].astype(np.int64)
+        counted = np.bincount(codes[codes != ABSENT], minlength=1)
+        known = work.columns[id(column)] = (codes, int(counted.max(initial=0)) <= 1)
+    return known
+
+
+def _limit(work: Work, column: Column, most: IntArray) -> DomainLimit:
+    codes, is_by_machine = _read(work, column)
+    return DomainLimit(codes, most, is_by_machine)
 
 
 def _closing(work: Work, column: Column) -> DomainLimit:
     """One into each domain; machines without the label are not held to it."""
     most = np.ones(work.index.table.domain_count(column), np.int64)
     most[ABSENT] = MANY
-    return DomainLimit(_codes(work, column), most)
+    return _limit(work, column, most)
 
 
 def _slack(work: Work, spread: SpreadNow) -> DomainLimit:
     """What each domain may take while the emptiest stays as it is."""
-    return DomainLimit(_codes(work, spread.counter.column), np.maximum(spread.most - spread.counter.sums + 1, 0))
+    return _limit(work, spread.counter.column, np.maximum(spread.most - spread.counter.sums + 1, 0))
 
 
 def _leading(work: Work, closing: list[DomainLimit], spreads: list[SpreadNow]) -> SpreadNow | None:
     """The one spread that may rise level by level: all other limits must be by machine."""
     own = [each for each in spreads if each.is_own]
-    wide = [each for each in own if not _closing(work, each.counter.column).is_by_machine]
+    wide = [each for each in own if not _read(work, each.counter.column)[1]]
     if any(not limit.is_by_machine for limit in closing) or len(wide) > 1:
         return None
     return wide[0] if wide else own[0] if len(own) == 1 else None
@@ -186,24 +199,40 @@ def _choose(work: Work, member: Member, mask: Mask, limits: list[DomainLimit], c
     costs = work.costs_for([member])
     wide = [limit for limit in limits if not limit.is_by_machine]
     if not wide:
-        return work.put_cheapest(member, numbers, room[numbers], count, costs, *_dislikes(work, member, numbers))
-    cells, inverse = np.unique(np.array([limit.codes[numbers] for limit in wide]), axis=1, return_inverse=True)
-    cell_of, cheapest = np.asarray(inverse).reshape(-1), np.full(cells.shape[1], np.inf)
-    load, share = work.fleet.load(numbers), work.fleet.share(member.needs, numbers)
-    first = sum(_dislikes(work, member, numbers), costs.first(share, load, numbers))
+        return work.put_alone(member, numbers, room[numbers], count, costs, *_dislikes(work, member, numbers))
+    cells, cell_of = _cells([limit.codes[numbers] for limit in wide])
+    first = sum(_dislikes(work, member, numbers), costs.first(costs.unit[numbers], costs.load[numbers], numbers))
+    cheapest = np.full(len(cells), np.inf)
     np.minimum.at(cheapest, cell_of, first)
     placed = 0
     for cell in np.argsort(cheapest, kind="stable").tolist():
-        codes = cells[:, cell].tolist()
+        codes = cells[cell]
         allowed = min(count - placed, *(int(limit.most[code]) for limit, code in zip(wide, codes, strict=True)))
         if allowed > 0:
             here = numbers[cell_of == cell]
             dislikes = _dislikes(work, member, here)
-            taken = work.put_cheapest(member, here, room[here], allowed, costs, *dislikes)
+            taken = work.put_alone(member, here, room[here], allowed, costs, *dislikes)
             for limit, code in zip(wide, codes, strict=True):
                 limit.most[code] -= taken
             placed += taken
     return placed
+
+
+def _cells(codes: list[IntArray]) -> tuple[list[list[int]], IntArray]:
+    """The combinations of codes that there are, in their order, and which of them each machine has."""
+    together = codes[0]
+    for each in codes[1:]:
+        together = together * (int(each.max(initial=0)) + 1) + each
+    if int(together.max(initial=0)) > _MOST_CELLS:
+        _, first, cell_of = np.unique(together, return_index=True, return_inverse=True)
+    else:  # the same without sorting
+        found = np.zeros(int(together.max(initial=0)) + 1, np.int64)
+        found[together[::-1]] = np.arange(len(together))[::-1]
+        there = np.flatnonzero(np.bincount(together))
+        first, numbers = found[there], np.zeros(len(found), np.int64)
+        numbers[there] = np.arange(len(there))
+        cell_of = numbers[together]
+    return [[int(each[number]) for each in codes] for number in first], cell_of.reshape(-1)
 
 
 def _dislikes(work: Work, member: Member, numbers: IntArray) -> tuple[FloatArray, FloatArray]:

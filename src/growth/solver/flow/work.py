@@ -59,6 +59,7 @@ class Work:
         self.upkeep = upkeep  # price per hour of machines that no pod keeps yet
         self._price = upkeep.copy()
         self.placed: list[PlacedGroup] = []
+        self.columns: dict[int, tuple[IntArray, bool]] = {}  # by column: as `entangled` has read it
         self.why_short: dict[str, str] = {}  # by gang: for how many there is room, and what is missing
 
     def put(self, member: Member, numbers: IntArray, counts: IntArray) -> int:
@@ -80,6 +81,14 @@ class Work:
         costs on each beside its load. Returns how many.
         """
         load, share = self.fleet.load(numbers), self.fleet.share(member.needs, numbers)
+        first = sum(more, costs.first(share, load, numbers))
+        return self.put(member, numbers, fill(first, costs.slope(share), room, count, rank=-load))
+
+    def put_alone(
+        self, member: Member, numbers: IntArray, room: IntArray, count: int, costs: LoadCosts, *more: FloatArray
+    ) -> int:
+        """The same, with costs for this member alone, on machines that nothing was put onto since they were made."""
+        load, share = costs.load[numbers], costs.unit[numbers]
         first = sum(more, costs.first(share, load, numbers))
         return self.put(member, numbers, fill(first, costs.slope(share), room, count, rank=-load))
 
@@ -106,7 +115,7 @@ class Work:
         mean: dict[str, float] = {}
         for member in members:
             for name, amount in member.needs.items():
-                mean[name] = mean.get(name, 0.0) + amount * member.left / max(1, pods)
+                mean[name] = mean.get(name, 0.0) + amount * (member.left / max(1, pods))
         return load_costs(self.settings, self.fleet.load(), self.fleet.share(mean), self.is_open, self.upkeep)
 
 
