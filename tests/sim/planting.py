@@ -67,7 +67,7 @@ PLACES: Final = {
     "members": "growth.plan.nodes_up.survey:members",
     "next_batch": "growth.plan.nodes_up.survey:_next_batch",
     "orphans": "growth.plan.nodes_down.orphans:is_alone",
-    "owner": "growth.controllers.observe.observer:owner_of",
+    "owner": "growth.controllers.observe.supply:owner_of",
     "pause": "growth.plan.world.trials:_pause",
     "recommend": "growth.plan.warm_pools.size:recommend",
     "recover": "growth.kube.watch.reflector:Reflector._recover",
