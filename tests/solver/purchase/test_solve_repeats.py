@@ -110,3 +110,11 @@ def test_very_many_classes_are_packed_nearly_as_well_as_few_and_better_than_by_t
     assert not solution.unplaced
     assert solution.price_per_hour < price_of(plain.bins)
     assert solution.gap < 0.05
+
+
+def test_what_many_classes_leave_to_be_packed_again_stays_in_its_zones() -> None:
+    solution = solve(generate(2_000, 400, spread=1.0, zones=3, seed=2))
+    packed = [stage.price_per_hour for stage in solution.stages if stage.name == "patterns"]
+    rest = next(stage for stage in solution.stages if stage.name == "rest")
+    assert len(packed) > 1
+    assert rest.price_per_hour <= sum(packed) + 1e-9  # nothing had to be taken back from a zone that held too many

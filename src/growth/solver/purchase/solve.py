@@ -353,9 +353,9 @@ class _Packer:
         self.relaxed += relaxed
         packing = pack(relaxed[-1].relaxation, self.layout.problem.budget)
         self.note("patterns", packing.price, "; ".join(one.relaxation.detail for one in relaxed))
-        choices = {(part.index, part.rooms.tobytes(), part.has_zone): part.choices for part in left}
+        choices = {_name_of(replace(part, choices=part.choices & (self.tier == tier))): part.choices for part in left}
         rest = [
-            replace(part, choices=choices[part.index, part.rooms.tobytes(), part.has_zone])
+            replace(part, choices=choices.get(_name_of(part), self.layout.fits[part.index]))
             for part in open_nodes(self.bins, relaxed[-1].rows, packing)
         ]
         if relaxed[-1].rows.is_coarse and _pods_of(rest) < _pods_of(left):
@@ -377,6 +377,11 @@ class _Packer:
         selected, known = repeat_in_zones(relaxed, zoned, len(layout.count))
         few = structs.replace(budget, pricing_rounds=budget.pricing_rounds // 4)  # most is known already
         return [relaxed, RelaxedRows(zoned, relax(zoned.stock, selected, known, few))] if len(selected.choices) else []
+
+
+def _name_of(part: Part) -> tuple[int, bytes, bytes]:
+    """What tells a part from all others: its class, and where it may go (each zone of a class is a part)."""
+    return part.index, part.choices.tobytes(), part.rooms.tobytes()
 
 
 def _pods_of(parts: list[Part]) -> int:
