@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -45,34 +46,42 @@ def bring_up(cluster: ControlPlane) -> float:
     return seconds
 
 
+class Undisturbed(NamedTuple):
+    """What is bought when nothing goes wrong, and what the cluster shows then."""
+
+    bought: Counter[str]
+    seconds: float
+    nodes: list[Manifest]
+    table: str
+    refused: list[str]
+
+
 @pytest.fixture(scope="module")
-def undisturbed(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Counter[str]:
-    """What is bought when nothing goes wrong."""
+def undisturbed(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
     control_plane.clean()
     with running_growth(control_plane, tmp_path_factory.mktemp("undisturbed")):
-        bring_up(control_plane)
-        return offerings_bought(control_plane)
+        seconds = bring_up(control_plane)
+        nodes, table = control_plane.objects("nodes"), control_plane.kubectl("get", "np,nr,nrr")
+        bought = offerings_bought(control_plane)
+    return Undisturbed(bought, seconds, nodes, table, refused_calls(control_plane))
 
 
 def test_200_pending_pods_in_3_shapes_run_on_nodes_bought_by_growth(
-    cluster: ControlPlane, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    undisturbed: Undisturbed, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with running_growth(cluster, tmp_path):
-        seconds = bring_up(cluster)
-        nodes = cluster.objects("nodes")
-        table = cluster.kubectl("get", "np,nr,nrr")
+    nodes, table = undisturbed.nodes, undisturbed.table
     with capsys.disabled():
-        print(f"\n{PODS} pods Running on {len(nodes)} nodes after {seconds:.1f} s\n{table}")
+        print(f"\n{PODS} pods Running on {len(nodes)} nodes after {undisturbed.seconds:.1f} s\n{table}")
     assert all(node["metadata"]["labels"]["growth.dev/pool"] == "default" for node in nodes)
     assert not any(taint["key"].startswith("growth.dev/") for node in nodes for taint in node["spec"].get("taints", ()))
-    assert len(cluster.objects("noderequests")) == len(nodes)
+    assert undisturbed.bought.total() == len(nodes)
     assert "Ready" in table
-    assert refused_calls(cluster) == []
+    assert undisturbed.refused == []
 
 
 @pytest.mark.parametrize("requests", [1, 10, 32])
 def test_growth_killed_after_so_many_requests_and_started_again_ends_the_same(
-    cluster: ControlPlane, tmp_path: Path, undisturbed: Counter[str], requests: int
+    cluster: ControlPlane, tmp_path: Path, undisturbed: Undisturbed, requests: int
 ) -> None:
     cluster.clean()
     with running_growth(cluster, tmp_path) as growth:
@@ -83,13 +92,13 @@ def test_growth_killed_after_so_many_requests_and_started_again_ends_the_same(
         wait_for_running(cluster, PODS)
         wait_for_ready_requests(cluster)
         nodes = cluster.objects("nodes")
-    assert offerings_bought(cluster) == undisturbed
-    assert len(nodes) == undisturbed.total()
+    assert offerings_bought(cluster) == undisturbed.bought
+    assert len(nodes) == undisturbed.bought.total()
     assert refused_calls(cluster) == []
 
 
 def test_growth_killed_while_machines_join_and_started_again_ends_the_same(
-    cluster: ControlPlane, tmp_path: Path, undisturbed: Counter[str]
+    cluster: ControlPlane, tmp_path: Path, undisturbed: Undisturbed
 ) -> None:
     cluster.clean()
     with running_growth(cluster, tmp_path) as growth:
@@ -100,4 +109,4 @@ def test_growth_killed_while_machines_join_and_started_again_ends_the_same(
             growth.start()
         wait_for_running(cluster, PODS)
         wait_for_ready_requests(cluster)
-    assert offerings_bought(cluster) == undisturbed
+    assert offerings_bought(cluster) == undisturbed.bought

@@ -106,9 +106,10 @@ class Configuration(Struct, frozen=True, rename="camel", forbid_unknown_fields=T
         Meta(
             gt=0,
             le=10_000,
-            description="How many requests the API server gets from growth at most; bursts may be twice that.",
+            description="How many requests the API server gets from growth at most; bursts may be twice that. Where "
+            "the API server says 429, growth pauses for as long as it asks.",
         ),
-    ] = 200.0
+    ] = 1000.0
     hetzner: Annotated[
         HetznerSettings, Meta(description="Where `provider` is hetzner: token, image, networks and so on, below.")
     ] = HetznerSettings()

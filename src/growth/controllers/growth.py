@@ -55,7 +55,7 @@ class Installation(Struct, frozen=True):
 
     name: str = "growth"
     settings: Settings = Settings()
-    client: ClientSettings = ClientSettings(requests_per_second=200.0, burst=400)
+    client: ClientSettings = ClientSettings(requests_per_second=1000.0, burst=2000)
     only_observes: bool = False
     serves_buffers: bool = True
     serves_warm_pools: bool = True

@@ -221,6 +221,17 @@ def test_a_server_that_is_busy_is_asked_again_when_it_says(use: Use) -> None:
     assert transport.at[1] - transport.at[0] == 5.0
 
 
+def test_a_busy_server_gets_no_other_request_meanwhile() -> None:
+    async def use(client: Client) -> bytes:
+        first = asyncio.create_task(client.get(NODES, "a"))
+        await asyncio.sleep(1)
+        await client.get(NODES, "b")
+        return await first
+
+    _, transport = talk(use, Answer(429, headers={"retry-after": "4"}), Answer(200, b"{}"), Answer(200, b"{}"))
+    assert [round(at - transport.at[0]) for at in transport.at] == [0, 4, 4]
+
+
 def test_a_scale_is_sent_once_also_to_a_busy_server_since_its_autoscaler_decides_when_again() -> None:
     busy = Answer(429, headers={"retry-after": "1"})
     error, transport = failure(lambda client: client.set_scale(DEPLOYMENTS, "web", "team", 3), busy, Answer(200, b"{}"))

@@ -50,6 +50,26 @@ def test_urgent_requests_overtake_those_that_wait() -> None:
     ]
 
 
+def test_while_the_server_asks_for_a_pause_only_urgent_requests_go() -> None:
+    story: list[tuple[float, Lane]] = []
+
+    async def take(throttle: Throttle, lane: Lane, after_seconds: float) -> None:
+        await asyncio.sleep(after_seconds)
+        await throttle.take(lane)
+        story.append((round(asyncio.get_running_loop().time(), 3), lane))
+
+    async def scene() -> None:
+        throttle = Throttle(SimRuntime("pace"), per_second=100.0, burst=100)
+        throttle.pause(2.0)
+        throttle.pause(1.0)
+        wanted = [(Lane.NORMAL, 0.0), (Lane.URGENT, 0.5), (Lane.BACKGROUND, 0.7), (Lane.URGENT, 0.9), (Lane.NORMAL, 3)]
+        await asyncio.gather(*(take(throttle, lane, seconds) for lane, seconds in wanted))
+
+    run_virtual(scene())
+    lanes = [Lane.URGENT, Lane.URGENT, Lane.NORMAL, Lane.BACKGROUND, Lane.NORMAL]
+    assert story == list(zip([0.5, 0.9, 2.0, 2.0, 3.0], lanes, strict=True))
+
+
 def test_a_request_given_up_costs_no_token() -> None:
     times = [at for at, _, _ in served([Lane.NORMAL] * 3, per_second=1.0, burst=1, cancelled=frozenset({1}))]
     assert [round(at, 6) for at in times] == [0.0, 1.0]

@@ -26,6 +26,7 @@ from growth.model.outcome import Accepted, Conflict, Outcome, Refused, TryLater,
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.nodes_down import removal
+from growth.plan.nodes_down.budgets import Recent
 from growth.plan.world.turn import life_event, seen
 from tests.plan.builders import (
     NOW,
@@ -374,12 +375,19 @@ def test_a_removal_of_a_node_that_is_not_growths_is_refused_and_told(reason: str
     assert {note.reason for note in decision.notes} == {"RemovalRefused"}
 
 
+KNOWN = removal.Ledger(recent=Recent(NOW - 9000))  # for longer than any window
+
+
 def test_a_removal_that_a_person_asks_for_waits_for_the_budget() -> None:
     asked, serving = going(reason="Expired", machine_id=""), node(NAME, of=SMALL)
     on_it, other = bound(pod("p"), NAME), node("default-pool-2", of=SMALL, is_ready=False)
-    (action,) = plan(there(asked, pods=[on_it], nodes=[serving, other], machines=[machine(NAME, SMALL)])).actions
+    fields: Any = {"pods": [on_it], "machines": [machine(NAME, SMALL)]}
+    (action,) = plan(there(asked, nodes=[serving, other], **fields), KNOWN).actions
     assert isinstance(action, WriteNodeRemovalStatus)
     assert "budget of NodePool default is used up" in action.status.waiting_for
-    (begun,) = plan(there(asked, pods=[on_it], nodes=[serving], machines=[machine(NAME, SMALL)])).actions
+    (begun,) = plan(there(asked, nodes=[serving], **fields), KNOWN).actions
     assert isinstance(begun, WriteNodeRemovalStatus)
     assert begun.status.drain_began_at is not None
+    lately = removal.Ledger(recent=Recent(NOW - 9000, {"default-pool-3": ("default", NOW - 60)}))
+    assert "is used up" in status_of(plan(there(asked, nodes=[serving], **fields), lately)).waiting_for
+    assert "not known yet" in status_of(plan(there(asked, nodes=[serving], **fields))).waiting_for

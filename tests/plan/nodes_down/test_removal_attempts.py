@@ -19,6 +19,7 @@ from growth.plan.world.turn import seen
 from tests.plan.builders import NOW, bound, machine, node, pod
 from tests.plan.nodes_down.test_removal import (
     IRREVOCABLE,
+    KNOWN,
     NAME,
     SETTINGS,
     SMALL,
@@ -148,7 +149,7 @@ def test_of_two_that_a_person_asks_for_one_begins_and_the_other_waits_for_it() -
     pods = [bound(pod("p"), NAME), bound(pod("q"), name)]
     nodes, machines = [node(NAME, of=SMALL), node(name, of=SMALL)], [machine(NAME, SMALL), machine(name, SMALL)]
     seen_at = there(mine, pods=pods, nodes=nodes, machines=machines)
-    decision = plan(replace(seen_at, removals={NAME: mine, name: other}))
+    decision = plan(replace(seen_at, removals={NAME: mine, name: other}), KNOWN)
     written = {each.removal.name: each.status for each in decision.actions if isinstance(each, WriteNodeRemovalStatus)}
     assert written[NAME].drain_began_at is not None
     assert "budget of NodePool default is used up" in written[name].waiting_for

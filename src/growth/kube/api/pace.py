@@ -14,6 +14,8 @@ from growth.runtime import Runtime, Spawned
 
 _NEARLY_NOTHING = 1e-6  # of a token: so short a sleep might not move a clock at all
 
+_URGENT_SECONDS = 0.1  # how long an urgent request may have to wait behind a pause
+
 
 class Lane(IntEnum):
     """Who goes first when requests must wait; within a lane, first come, first served."""
@@ -24,7 +26,9 @@ class Lane(IntEnum):
 
 
 class Throttle:
-    """A token bucket: `burst` requests at once, `per_second` in the long run, urgent ones first."""
+    """A token bucket: `burst` requests at once, `per_second` in the long run, urgent ones first. While the server asks
+    for a pause, only urgent ones go.
+    """
 
     def __init__(self, runtime: Runtime, per_second: float, burst: int) -> None:
         self._runtime = runtime
@@ -32,13 +36,15 @@ class Throttle:
         self._burst = float(burst)
         self._tokens = float(burst)
         self._filled_at = runtime.monotonic()
+        self._paused_until = self._filled_at
         self._turns = count()
         self._waiting: list[tuple[Lane, int, asyncio.Future[None]]] = []
         self._pump_work: Spawned | None = None
 
     async def take(self, lane: Lane = Lane.NORMAL) -> None:
         """Wait for a token."""
-        if not self._waiting and self._refilled() >= 1:
+        is_first = not self._waiting or lane < self._waiting[0][0]
+        if is_first and self._refilled() >= 1 and not self._pause_seconds(lane):
             self._tokens -= 1
             return
         turn = asyncio.get_running_loop().create_future()
@@ -47,9 +53,21 @@ class Throttle:
             self._pump_work = self._runtime.spawn("request throttle", self._pump())
         await turn
 
+    def pause(self, seconds: float) -> None:
+        """The server has had too much."""
+        self._paused_until = max(self._paused_until, self._runtime.monotonic() + seconds)
+
+    def _pause_seconds(self, lane: Lane) -> float:
+        """How much longer requests of this lane must wait."""
+        return 0.0 if lane is Lane.URGENT else max(0.0, self._paused_until - self._runtime.monotonic())
+
     async def _pump(self) -> None:
         try:
             while self._waiting:
+                pause_seconds = self._pause_seconds(self._waiting[0][0])
+                if pause_seconds > _NEARLY_NOTHING:
+                    await self._runtime.sleep(min(pause_seconds, _URGENT_SECONDS))
+                    continue
                 missing = 1 - self._refilled()
                 if missing > _NEARLY_NOTHING:
                     await self._runtime.sleep(missing / self._per_second)

@@ -3,7 +3,7 @@
 Used by `kube/api/client.py` alone, which decides what is asked; its callers decide what to do about a failure.
 
     what happened                      a read                     a write
-    429 with Retry-After               again, later               again, later (it was refused)
+    429 with Retry-After               again, later               again, later (it was refused); others wait as well
     5xx                                again, then ServerError    EffectUnknown
     no answer, or not in time          again, then Unreachable    EffectUnknown
     never sent                         again, then Unreachable    Unreachable
@@ -14,7 +14,7 @@ Used by `kube/api/client.py` alone, which decides what is asked; its callers dec
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NoReturn
+from typing import Final, NoReturn
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -32,6 +32,8 @@ from growth.kube.api.errors import (
 from growth.kube.api.pace import Backoff, Lane, Throttle
 from growth.kube.api.server_time import ServerTime
 from growth.kube.api.transport import NeverSent, Request, Response, Transport, TransportError, Withheld
+
+_LONGEST_PAUSE_SECONDS: Final = 5.0  # of all requests, after a 429 to one of them
 
 
 class ClientSettings(Struct, frozen=True):
@@ -96,6 +98,10 @@ class Sender:
             raise unsent from None
         except (TimeoutError, TransportError) as error:
             _lost(error, writes)
+        except TooManyRequests as error:
+            if not isinstance(error, BlockedByBudget):
+                self._throttle.pause(min(error.retry_after_seconds or 0.0, _LONGEST_PAUSE_SECONDS))
+            raise
         except ServerError as error:
             if writes:
                 raise EffectUnknown(str(error)) from error

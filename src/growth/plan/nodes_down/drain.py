@@ -43,7 +43,7 @@ from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.nodes_down.budgets import Recent, disruptions_left
 from growth.plan.nodes_down.what_if import Emptying, Evictability
-from growth.plan.world.machines import CONSOLIDATED
+from growth.plan.world.machines import CONSOLIDATED, DELETED, NOT_READY
 from growth.plan.world.marks import CONSOLIDATION, CONSOLIDATION_TAINT, SCALE_DOWN, mark_node, mark_of, without_mark
 from growth.plan.world.nodes import is_protected_pod, waiting_shapes, would_take
 from growth.plan.world.turn import Turn, instant_of
@@ -57,8 +57,11 @@ _LOOKED_AT_SECONDS: Final = 10.0  # by then the scheduler has looked at a new po
 class Drains:
     """One look at all drains."""
 
-    def __init__(self, snapshot: Snapshot, settings: Settings, not_before: Mapping[str, float], turn: Turn) -> None:
+    def __init__(
+        self, snapshot: Snapshot, settings: Settings, not_before: Mapping[str, float], recent: Recent, turn: Turn
+    ) -> None:
         self._snapshot, self._settings, self._not_before, self._turn = snapshot, settings, not_before, turn
+        self._recent = recent
 
     @cached_property
     def _emptying(self) -> Emptying:
@@ -92,10 +95,14 @@ class Drains:
         person asks for they are asked here.
         """
         snapshot, node = self._snapshot, self._snapshot.nodes.get(removal.spec.node_name)
-        if node is None or node.pool not in snapshot.pools or not is_asked_for_by_a_person(removal, snapshot):
+        is_begun = removal.status.drain_began_at is not None or not is_asked_for_by_a_person(removal, snapshot)
+        if node is None or is_begun or node.pool not in snapshot.pools:
             return ""
-        without = replace(snapshot, removals=self._ahead_of(removal))
-        is_allowed = disruptions_left(snapshot.pools[node.pool], without, self._settings, Recent()) > 0
+        pool, without = snapshot.pools[node.pool], replace(snapshot, removals=self._ahead_of(removal))
+        if snapshot.now < self._recent.known_at(pool, self._settings):
+            return f"it is not known yet which nodes of NodePool {node.pool} were disrupted lately"
+        is_repair = not node.is_ready
+        is_allowed = disruptions_left(pool, without, self._settings, self._recent, is_repair=is_repair) > 0
         return "" if is_allowed else f"the disruption budget of NodePool {node.pool} is used up"
 
     def _ahead_of(self, removal: NodeRemovalRequest) -> dict[str, NodeRemovalRequest]:
@@ -163,11 +170,14 @@ class Drains:
 
 
 def is_asked_for_by_a_person(removal: NodeRemovalRequest, snapshot: Snapshot) -> bool:
-    """The node serves and carries no mark; growth hands over only marked nodes, and those that never served."""
+    """The node serves, or did, and carries no mark; growth hands over only marked nodes, and those that never served:
+    they are not Ready, and their removals say one of two reasons.
+    """
     node, request = snapshot.nodes.get(removal.spec.node_name), snapshot.requests.get(removal.name)
-    if node is None or not node.is_ready or node.is_marked or node.is_starting:
+    if node is None or node.is_marked or node.is_starting:
         return False
-    return request is None or request.phase == READY
+    has_served = node.is_ready or removal.spec.reason not in (NOT_READY, DELETED)
+    return has_served and (request is None or request.phase == READY)
 
 
 def evicted(uid: str) -> str:

@@ -51,6 +51,7 @@ from growth.model.pod import Pod
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.nodes_down.attempts import is_irrevocable, is_no_by_now, with_next_attempt, without_last_attempt
+from growth.plan.nodes_down.budgets import Recent, with_moment
 from growth.plan.nodes_down.drain import Drains, evicted, has_returned, is_asked_for_by_a_person, with_tolerating
 from growth.plan.world.brake import Brake
 from growth.plan.world.machines import (
@@ -78,10 +79,11 @@ class Ledger(Struct, frozen=True):
     unasked: Mapping[str, TryLater | Conflict] = {}  # Deprovisioning ones whose attempt surely did nothing, and why
     not_before: Mapping[str, float] = {}  # by removal or pod: when to try the last step again
     pauses: Mapping[str, float] = {}  # by removal: how long the last one was, in seconds, while the gate is closed
+    recent: Recent = Recent()  # the pool's status knows it, too
 
 
 def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:
-    turn = Turn()
+    turn, ledger = Turn(), replace(ledger, recent=with_moment(ledger.recent, snapshot, settings))
     look = _Look(snapshot, ledger, settings, turn)
     for _, removal in sorted(snapshot.removals.items()):
         with turn.told_on(about(removal)):
@@ -91,7 +93,7 @@ def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Led
     not_before = ledger.not_before.items()
     current = {name: at for name, at in not_before if name in snapshot.removals or at > snapshot.now}
     pauses = {name: pause for name, pause in ledger.pauses.items() if name in snapshot.removals}
-    return turn.decision(Ledger(unasked, current, pauses))
+    return turn.decision(Ledger(unasked, current, pauses, ledger.recent))
 
 
 class _Look:
@@ -99,7 +101,7 @@ class _Look:
 
     def __init__(self, snapshot: Snapshot, ledger: Ledger, settings: Settings, turn: Turn) -> None:
         self._snapshot, self._ledger, self._settings, self._turn = snapshot, ledger, settings, turn
-        self._drains = Drains(snapshot, settings, ledger.not_before, turn)
+        self._drains = Drains(snapshot, settings, ledger.not_before, ledger.recent, turn)
         self._brake = Brake(snapshot)
 
     def look_at(self, removal: NodeRemovalRequest) -> None:
@@ -358,7 +360,8 @@ def _settle_delete(
         longer = 2 * pauses.get(removal.name, _RETRY_SECONDS / 2)
         pauses[removal.name] = min(_CLOSED_LONGEST_SECONDS, max(longer, ask_at - now))
         ask_at = max(ask_at, now + pauses[removal.name])
-    after = Ledger({**unasked, removal.name: outcome}, {**ledger.not_before, removal.name: ask_at}, pauses)
+    held = {**ledger.not_before, removal.name: ask_at}
+    after = replace(ledger, unasked={**unasked, removal.name: outcome}, not_before=held, pauses=pauses)
     return Decision(after, (_take_back(removal, outcome, now),), again_at=ask_at)
 
 
