@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from growth.model.action import CancelRemoval, FinishRemoval, WriteNodeRemovalStatus
+from growth.model.action import CancelRemoval, FinishRemoval, MarkScaleDown, WriteNodeRemovalStatus
 from growth.model.api import Condition
 from growth.model.decision import Settled
 from growth.model.instant import format_instant
@@ -162,3 +162,10 @@ def test_what_a_person_asked_for_a_person_may_take_back_before_anything_was_done
     assert CancelRemoval in [type(action) for action in plan(there(asked_for, **fields)).actions]
     begun = there(asked_for, **(fields | {"nodes": [marked()]}))
     assert CancelRemoval not in [type(action) for action in plan(begun).actions]
+
+
+def test_a_node_without_pods_that_a_person_asks_for_is_marked_before_its_machine_goes() -> None:
+    asked_for = going(reason="Expired")
+    (mark,) = plan(there(asked_for, nodes=[node(NAME, of=SMALL)]), KNOWN).actions
+    assert isinstance(mark, MarkScaleDown)
+    assert status_of(plan(there(asked_for, nodes=[marked()]), KNOWN)).phase == "Deprovisioning"

@@ -122,6 +122,10 @@ class Drains:
             return None
         return mark_node(node, CONSOLIDATION if removal.spec.reason == CONSOLIDATED else SCALE_DOWN, self._snapshot.now)
 
+    def missing_mark_of_asked(self, removal: NodeRemovalRequest) -> MarkScaleDown | None:
+        """What growth hands over is marked long before."""
+        return self.missing_mark(removal) if is_asked_for_by_a_person(removal, self._snapshot) else None
+
     def is_unclear(self, removal: NodeRemovalRequest) -> bool:
         """The pods have left a moment ago, and the scheduler has not yet said whether those that replace them have a
         place.

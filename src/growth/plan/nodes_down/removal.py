@@ -12,6 +12,7 @@
 | Pending | it goes because it was not Ready, and is Ready again | cancel |
 | Pending, CouldNotRemove | an annotation forbids to disturb the node | cancel; if its pool goes, wait for a person |
 | Pending, CouldNotRemove | the brake keeps the node (`plan/world/brake`) | wait, and write down why |
+| Pending | a person wrote it, and no pods are on the node | it is marked first: else pods could still come |
 | Pending | no pods | write Deprovisioning, attempt 1; then DeleteMachine |
 | Deprovisioning | the provider answered no | CouldNotRemove; after the last attempt RemovalFailed |
 | Deprovisioning | surely not done (gate closed, provider busy) | attempt is taken back: Pending, or CouldNotRemove |
@@ -159,6 +160,8 @@ class _Look:
         elif why_protected := self._drains.why_protected(returned):
             self._turn.wake(self._snapshot.now + LOOK_AGAIN_SECONDS)
             self._write_waiting(removal, cut(why_protected))
+        elif mark := self._drains.missing_mark_of_asked(removal):
+            self._turn.do(mark)
         elif not (may_cancel and self._drains.is_unclear(removal)):
             self._attempt(removal, returned)
 

@@ -106,19 +106,21 @@ def _lost_places(witness: Witness, shape: PodShape) -> int:
 
 def _failed_removals(witness: Witness) -> dict[str, str]:
     """Nodes that could not be removed, so that a person must look at them, and their pools. Also those whose machine
-    may be going already, and which wait for a pod that must not be disrupted: they say so.
+    may be going already, or that a person asked for, and which wait for a pod that must not be disrupted: they say so.
     """
     removals = witness.cluster.store.read_all(REMOVAL)
-    failed = [one for one in removals if _is_a_persons(witness, one["metadata"]["name"], one.get("status") or {})]
+    failed = [one for one in removals if _is_a_persons(witness, one)]
     return {one["metadata"]["name"]: one["spec"]["pool"] for one in failed}
 
 
-def _is_a_persons(witness: Witness, name: str, status: Json) -> bool:
+def _is_a_persons(witness: Witness, removal: Json) -> bool:
+    name, status = removal["metadata"]["name"], removal.get("status") or {}
     if status.get("phase") == "RemovalFailed":
         return True
     is_irrevocable = any(each["type"] == IRREVOCABLE for each in status.get("conditions") or ())
+    is_asked_for = not removal["spec"].get("machineID")  # which growth always says
     pods = (pod for pod in witness.bound.get(name, {}).values() if pod.annotations.get(DO_NOT_DISRUPT) == "true")
-    return is_irrevocable and any(pod.key in status.get("waitingFor", "") for pod in pods)
+    return (is_irrevocable or is_asked_for) and any(pod.key in status.get("waitingFor", "") for pod in pods)
 
 
 def _stuck_pools(witness: Witness) -> set[str]:
@@ -152,20 +154,26 @@ def requests_without_a_machine(witness: Witness) -> Iterator[str]:
 
 
 def traces_left_behind(witness: Witness) -> Iterator[str]:
-    """No taint, annotation or finalizer of ours is left behind, RemovalFailed apart."""
+    """No taint, annotation or finalizer of ours is left behind, but by RemovalFailed and on nodes that are ours no
+    more.
+    """
     store, failed, stuck = witness.cluster.store, _failed_removals(witness), _stuck_pools(witness)
+    lost = {server.name for server in witness.cluster.shop.servers.values()} - {
+        server.name for server in witness.our_servers()
+    }
     for node in store.read_all(NODE):
         keys = [
             *(taint["key"] for taint in node["spec"].get("taints") or []),
             *(node["metadata"].get("annotations") or {}),
         ]
         marks = [key for key in keys if key in (STARTUP_TAINT.key, SCALE_DOWN_TAINT.key, SCALE_DOWN_AT)]
-        if marks and node["metadata"]["name"] not in failed:
+        if marks and node["metadata"]["name"] not in {*failed, *lost}:
             yield f"node {node['metadata']['name']} still carries {', '.join(marks)}"
     for removal in store.read_all(REMOVAL):
         if removal["metadata"]["name"] not in failed:
-            phase = (removal.get("status") or {}).get("phase", "Pending")
-            yield f"NodeRemovalRequest {removal['metadata']['name']} is still {phase}"
+            status = removal.get("status") or {}
+            phase, waits_for = status.get("phase", "Pending"), status.get("waitingFor", "nothing")
+            yield f"NodeRemovalRequest {removal['metadata']['name']} is still {phase}, and waits for {waits_for}"
     for kind in (REQUEST, REMOVAL, POOL):
         for metadata in (item["metadata"] for item in store.read_all(kind)):
             is_held = metadata.get("deletionTimestamp") and FINALIZER in (metadata.get("finalizers") or [])

@@ -194,14 +194,16 @@ def protected_pods_stay(witness: Witness, write: Write) -> Complaint:
 
 
 def few_evictions_of_one_owner(witness: Witness, write: Write) -> Complaint:
-    """In one removal an owner loses no more pods than it had on the node when the drain began, and each that came back
-    once more, directly before the machine goes.
+    """In one removal an owner loses no more pods than it had on the node when the drain began, and each that came back,
+    or came from elsewhere by tolerating the mark, once more, directly before the machine goes.
     """
     pod = _ended_by_growth(write)
     if pod is None:
         return None
-    drain, owner = witness.drains.get(str(pod["spec"].get("nodeName", ""))), witness.owner_of[write.key]
-    if drain is None or drain.evicted.get(owner, 0) <= max(1, 2 * drain.pods.get(owner, 0)):
+    node, owner = str(pod["spec"].get("nodeName", "")), witness.owner_of[write.key]
+    drain, here = witness.drains.get(node), sum(witness.owner_of[key] == owner for key in witness.bound.get(node, {}))
+    had = 0 if drain is None else drain.pods.get(owner, 0)
+    if drain is None or drain.evicted.get(owner, 0) <= max(1, had + max(had, here)):
         return None
     return (
         f"{write.key} is eviction {drain.evicted[owner]} of its owner, which had {drain.pods.get(owner, 0)} pods there"

@@ -81,6 +81,21 @@ class Script(Struct):
         if names:
             self.cluster.delete("NodeRemovalRequest", self.chance.choice(names))
 
+    def ask_some_node_to_go(self) -> None:
+        """A person writes its removal, and does not say which machine it is."""
+        nodes = [item["metadata"] for item in self.cluster.store.read_all(NODE)]
+        pools = {each["name"]: (each.get("labels") or {}).get(POOL_LABEL, "") for each in nodes}
+        asked = {stored.name for stored in self.cluster.store.all(REMOVAL)}
+        if names := sorted(name for name, pool in pools.items() if pool and name not in asked):
+            name = self.chance.choice(names)
+            spec = {"nodeName": name, "pool": pools[name], "reason": "Expired"}
+            about: Json = {
+                "apiVersion": "growth.dev/v1alpha1",
+                "kind": "NodeRemovalRequest",
+                "metadata": {"name": name},
+            }
+            self.cluster.create(about | {"spec": spec})
+
     def take_taints_off(self) -> None:
         """Those of growth, from some node."""
 

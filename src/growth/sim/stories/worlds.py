@@ -109,6 +109,18 @@ def swarm(script: Script) -> None:
         script.at(chance.uniform(15, 150), script.take_taints_off)
 
 
+def asked_to_go(script: Script) -> None:
+    """Persons write removals for nodes that work, several at once, and take some of them back."""
+    chance = script.chance
+    script.cluster.create(deployment("settled", chance.randint(4, 10), "1500m", "1Gi"))
+    for _ in range(chance.randint(1, 2)):
+        at = chance.uniform(0.2, 0.8) * script.lasts_seconds
+        for number in range(chance.randint(1, 3)):
+            script.at(at + number, script.ask_some_node_to_go)
+        for number in range(chance.randint(0, 4)):
+            script.at(at + chance.uniform(1, 60) * (number + 1), script.delete_some_removal)
+
+
 def second_thoughts(script: Script) -> None:
     """Nodes are given back, and a person takes removals back, whatever has become of them."""
     chance = script.chance
@@ -337,6 +349,7 @@ WORLDS: Final[tuple[Behaviour, ...]] = (
     Behaviour("swarm", swarm, is_wide=True),
     Behaviour("called off", called_off, is_wide=True),
     Behaviour("second thoughts", second_thoughts, is_wide=True),
+    Behaviour("asked to go", asked_to_go, is_wide=True, settles_seconds=4500.0),
     Behaviour("jobs made anew", made_anew, is_wide=True),
     Behaviour("databases", databases, is_wide=True),
     Behaviour("gang", gang, OWN_SCHEDULER, is_wide=True),
