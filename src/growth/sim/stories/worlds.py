@@ -355,7 +355,7 @@ WORLDS: Final[tuple[Behaviour, ...]] = (
     Behaviour("gang", gang, OWN_SCHEDULER, is_wide=True),
     Behaviour("queue", queue, OWN_SCHEDULER, is_wide=True, settles_seconds=3600.0),
     Behaviour("blocked", blocked, is_wide=True, settles_seconds=1800.0),
-    Behaviour("slow goodbye", slow_goodbye, is_wide=True, settles_seconds=2 * SLOW_GOODBYE_SECONDS),
+    Behaviour("slow goodbye", slow_goodbye, is_wide=True, settles_seconds=2 * SLOW_GOODBYE_SECONDS + 1800),
     Behaviour("foreign nodes", foreign_nodes, is_wide=True),
     Behaviour("protected nodes", protected_nodes, is_wide=True),
     Behaviour("hopeless", hopeless, is_wide=True),
