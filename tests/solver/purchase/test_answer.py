@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,11 +17,19 @@ from growth.model.resources import NOTHING
 from growth.model.snapshot import VolumeWorld
 from growth.model.volumes import Claim, StorageClass, Volume
 from growth.solver.purchase.check import check
-from growth.solver.purchase.problem import Choice, DemandClass, Limit, PlacementProblem, Room, planned_node
+from growth.solver.purchase.problem import (
+    Choice,
+    DemandClass,
+    Limit,
+    PlacementProblem,
+    PlacementSolution,
+    Room,
+    planned_node,
+)
 from growth.solver.purchase.solve import solve, solve_greedily
 from growth.solver.reasons import in_brief
 from growth.solver.rules import Neighbours
-from tests.solver.worlds import choice, demand, room, shape, spread, term
+from tests.solver.worlds import at_most, choice, demand, room, shape, spread, term
 
 WEB = shape(0.1, labels={"app": "web"})
 GPU = Taint("gpu", "true")
@@ -240,3 +249,15 @@ def test_pods_that_fit_no_room_are_in_the_bound_however_much_the_rooms_have_in_s
     assert solution.price_per_hour == pytest.approx(3.0)
     assert solution.lower_bound == pytest.approx(3.0, rel=1e-3)
     assert check(problem, solution) == ()
+
+
+@pytest.mark.parametrize("way", [solve, solve_greedily])
+def test_of_pods_that_are_alike_to_the_solver_those_that_were_named_first_get_the_places(
+    way: Callable[[PlacementProblem], PlacementSolution],
+) -> None:
+    """The asker names the oldest first: nobody overtakes them."""
+    queue = tuple(demand(2, cpu=2, labels={"job": name}) for name in "cadb")
+    answer = way(PlacementProblem(queue, (room("there", 2, 8192),), (choice("four"),), (at_most(1, 0),)))
+    assert [(one.demand, one.count) for one in answer.placements] == [(0, 1)]
+    assert [node.contents for node in answer.nodes] == [((0, 1), (1, 1))]
+    assert [(one.demand, one.count) for one in answer.unplaced] == [(1, 1), (2, 2), (3, 2)]

@@ -98,11 +98,15 @@ def _explained(bins: Bins, left: Sequence[tuple[int, int]]) -> list[Unplaced]:
 
 
 class Dealer:
-    """Turns counts of classes into counts of the demand classes they were made of, one demand class after the other."""
+    """Turns counts of classes into counts of the demand classes they were made of, one demand class after the other:
+    those that the question names first get their places first.
+    """
 
     def __init__(self, layout: Layout) -> None:
         demands = layout.problem.demands
-        self._left = [[[demand, demands[demand].count] for demand in members] for members in layout.members]
+        self._left = [
+            [[demand, demands[demand].count] for demand in sorted(members)[::-1]] for members in layout.members
+        ]
 
     def deal(self, counts: Mapping[int, int]) -> tuple[tuple[int, int], ...]:
         dealt: dict[int, int] = {}
