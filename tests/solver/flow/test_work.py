@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from growth.model.labels import HOSTNAME, Labels
+from growth.model.labels import HOSTNAME, ZONE, Labels
 from growth.model.pod import HostPort, PreferredPods
 from tests.solver.flow.worlds import counts, group, left, machine, placed_by
 from tests.solver.worlds import spread, term
@@ -46,3 +46,18 @@ def test_an_old_pod_that_may_go_anywhere_leaves_a_young_one_its_only_place() -> 
     nodes = [machine("m", cpu=1, disk="hdd"), machine("n", cpu=1)]
     young, old = group(1, 1, node_selector=Labels({"disk": "hdd"})), group(1, 1, waiting_seconds=36000.0)
     assert placed_by(nodes, young, old).left == ()
+
+
+def test_pods_are_spread_over_two_kinds_of_domains_at_once() -> None:
+    """Both domains hold several machines: what each pair of them may take is counted by itself."""
+    nodes = [machine(f"n{number}", zone=f"z{number % 2}", rack=f"r{number // 2 % 3}") for number in range(12)]
+    both = (spread(ZONE, 1, app="web"), spread("rack", 1, app="web"))
+    answer = placed_by(nodes, group(6, labels={"app": "web"}, spread=both))
+    placed = counts(answer)
+    assert (sum(placed.values()), left(answer)) == (6, 0)
+    where = {node.name: node.labels for node in nodes}
+    for key, expected in ((ZONE, [3, 3]), ("rack", [2, 2, 2])):
+        found: dict[str, int] = {}
+        for name, count in placed.items():
+            found[where[name][key]] = found.get(where[name][key], 0) + count
+        assert sorted(found.values()) == expected
