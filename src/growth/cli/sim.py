@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 import time
 from collections.abc import Iterator
 from typing import Annotated
@@ -11,6 +12,7 @@ from cyclopts import Parameter
 
 from growth.controllers.loop.journal import be_quiet
 from growth.controllers.loop.workers import working
+from growth.sim.stories.behaviours import BEHAVIOURS
 from growth.sim.stories.simulation import CALM, Report, Wish, deaths, die_at, differences, reference, simulate
 
 _LAWS_SHOWN = 5
@@ -36,6 +38,10 @@ def sim(  # noqa: PLR0913 - every flag is an argument
     be_quiet()
     if crash_points:
         return _die_everywhere(jobs)
+    if unknown := sorted({*only} - {each.name for each in BEHAVIOURS}):
+        known = ", ".join(each.name for each in BEHAVIOURS)
+        print(f"growth sim: no behaviour is called {', '.join(unknown)}; there are: {known}", file=sys.stderr)
+        return 2
     wish = Wish(only, CALM.faults if calm else None)
     if seed is not None:
         return _run_one(seed, trace, wish)
