@@ -131,6 +131,16 @@ def test_a_node_that_is_not_ready_for_long_is_given_up_within_the_budget() -> No
     assert handed.spec.reason == "Unhealthy"
 
 
+def test_the_last_node_of_a_pool_that_goes_is_given_up_although_it_is_not_ready_itself() -> None:
+    """It uses the budget up, and must not wait for itself."""
+    of_pool = pool("default", deleted_at=NOW, budgets=(DisruptionBudget("10%"),))
+    snapshot = with_nodes(ill(), pods=[bound(pod("a"), NAME)], pools=[of_pool])
+    assert names(plan(snapshot, KNOWN), MarkScaleDown) == [NAME]
+    other = idle("default-pool-02", created_at=NOW - 9000)
+    works = [bound(pod("a"), NAME), bound(pod("b"), other.name)]
+    assert names(plan(with_nodes(ill(), other, pods=works, pools=[of_pool]), KNOWN), MarkScaleDown) == [NAME]
+
+
 def test_a_short_illness_is_waited_for_and_a_node_that_never_was_ready_is_not_ours_to_give_up() -> None:
     decision = plan(with_nodes(ill(seconds=800), pods=[bound(pod("a"), NAME)]), KNOWN)
     assert (decision.actions, decision.again_at) == ((), NOW + 100)

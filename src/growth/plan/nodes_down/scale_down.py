@@ -176,9 +176,11 @@ class _Look:
             self._mark_idle(node, pool)
 
     def _begin_going(self, node: Node, pool: NodePool, reason: str) -> None:
-        """An empty node goes at once; one with pods only as far as the budgets let it, or when renewal marks it."""
-        is_renewed = reason in (EXPIRED, DRIFTED)
-        if nodes.blocking_pods(node.name, self._snapshot) and (is_renewed or not self._may_disrupt(pool, reason)):
+        """An empty node goes at once; one with pods only as far as the budgets let it, or when renewal marks it. One
+        that is not Ready is disrupted already, whatever it goes for: else it would wait for itself.
+        """
+        is_renewed, kind = reason in (EXPIRED, DRIFTED), reason if node.is_ready else UNHEALTHY
+        if nodes.blocking_pods(node.name, self._snapshot) and (is_renewed or not self._may_disrupt(pool, kind)):
             return
         self._mark(node, 0.0, f"it goes: {_MUST_GO[reason].format(pool=pool.name)}")
 
