@@ -10,23 +10,28 @@ from msgspec.structs import replace
 from growth.model.action import CreateNodeRequest
 from growth.model.decision import Decision, Settled
 from growth.model.outcome import Accepted, Conflict, Outcome, Refused, TryLater, Unknown
+from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.nodes_up import scale_up
+from growth.plan.world.orders import over_limit
 from tests.plan.builders import (
     AT_ONCE,
     NOW,
     applied,
     limited,
+    node,
     notes_by_reason,
     offering,
     orders,
     pod,
     pool,
+    request,
     run_scale_up,
     world,
 )
 
 SMALL = offering("small", 2, 4096, 0.01)
+REASONS = {"b": "Buffer", "m": "Minimum"}
 
 
 def first_order() -> tuple[Snapshot, Decision[scale_up.Ledger], CreateNodeRequest]:
@@ -100,3 +105,15 @@ def test_a_pool_whose_orders_are_refused_is_left_alone_for_a_while_and_told() ->
     )
     assert [spec.pool for spec in orders(run_scale_up(other, settled.ledger).actions)] == ["b"]
     assert len(orders(run_scale_up(replace(snapshot, now=NOW + 61), soon.ledger).actions)) == 1
+
+
+@pytest.mark.parametrize(("sick", "held"), [(0, []), (2, ["b", "d5", "m"]), (5, ["b", "d5", "m"])])
+def test_orders_that_were_made_before_the_brake_was_known_and_have_not_left_are_held_to_it(
+    sick: int, held: list[str]
+) -> None:
+    """Three of four may leave for pods, none for a buffer or `min`; one more for pods is on its way."""
+    nodes = [node(f"n{number}", is_ready=number >= sick) for number in range(5)]
+    made = [request(f"d{number}", SMALL, created_at=NOW - 10 + number) for number in range(3, 6)]
+    made += [request("way", SMALL, "Provisioning", created_at=NOW - 20)]
+    others = [replace(request(name, SMALL), spec=replace(made[0].spec, reason=why)) for name, why in REASONS.items()]
+    assert sorted(over_limit(world([], [pool()], [SMALL], nodes, [*made, *others]), Settings())) == held

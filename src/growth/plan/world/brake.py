@@ -22,7 +22,8 @@ If many nodes stop reporting at once, the fault may be the network's or growth's
 | for waiting pods | as many machines as a quarter of the pool, at least 3; as many again every 10 minutes |
 
 What is on its way counts, and what was ordered in the last ten minutes, or since it holds: read off the objects, so a
-restart forgets nothing. Only a machine that could not be had does not count.
+restart forgets nothing. Only a machine that could not be had does not count. What was ordered before anybody knew that
+it holds, and has not left yet, is held to the same (`plan/world/orders`).
 
 A person lifts it for a pool with the annotation `growth.dev/release-brake`: until that time, which is at most a day
 ahead, it does not hold for the pool.
@@ -31,6 +32,7 @@ ahead, it does not hold for the pool.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 from typing import Final
 
 from growth.model.node import Node
@@ -105,13 +107,13 @@ class Brake:
         has_served = was_ever_ready(node, self._snapshot) or any(pod.phase == "Running" for pod in pods)
         return why if has_served else ""
 
-    def allowance(self, pool: str) -> tuple[Allowance, float | None] | None:
+    def allowance(self, pool: str, but_for: Collection[str] = ()) -> tuple[Allowance, float | None] | None:
         """How many machines may be bought now for pods of this pool, and when it is more by time alone; None: the brake
-        does not say.
+        does not say. `but_for`: orders that do not count.
         """
         if not self._counted(pool):
             return None
-        ordered = self._ordered(pool)
+        ordered = {name: at for name, at in self._ordered(pool).items() if name not in but_for}
         size = self._known[pool] - sum(name in self._snapshot.nodes for name in ordered)
         most = max(FEWEST_MACHINES, int(MACHINES_SHARE * size))
         told = f"{self._counted(pool)}: meanwhile at most {most} machines are bought for NodePool {pool} in 10 minutes"

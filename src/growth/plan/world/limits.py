@@ -46,6 +46,7 @@ DEFAULT_NODES: Final = 100  # of a pool for which nobody says how many
 DEFAULT_PRICE_PER_HOUR: Final = 5.0  # of all pools, where machines cost money and nobody says how much
 
 LATE_SECONDS: Final = 600.0
+DEMAND: Final = "Demand"  # the reason of orders for pods that wait
 RENEWAL: Final = "Renewal"  # the reason of orders that replace nodes which are too old, or changed
 
 

@@ -31,7 +31,9 @@ from growth.model.outcome import Accepted, Outcome, Refused, Unknown
 from growth.model.resources import CPU, Resources, format_amount
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
+from growth.plan.world.brake import Brake
 from growth.plan.world.limits import (
+    DEMAND,
     RENEWAL,
     Allowance,
     Member,
@@ -115,8 +117,8 @@ def quantities(amounts: Resources) -> dict[str, str]:
 
 
 def over_limit(snapshot: Snapshot, settings: Settings) -> dict[str, str]:
-    """Pending requests that no longer fit under a limit (it was lowered, or others were faster), and which limit; the
-    oldest fit first.
+    """Pending requests that no longer fit under a limit (it was lowered, or others were faster), or that the brake
+    holds back, and why; the oldest fit first.
     """
     requests = snapshot.requests
     pending = {name for name, each in requests.items() if each.phase == PENDING and name not in snapshot.machines}
@@ -124,11 +126,14 @@ def over_limit(snapshot: Snapshot, settings: Settings) -> dict[str, str]:
         return {}
     present = {member.name: member for member in members(snapshot)}
     others = (member for name, member in present.items() if name not in pending)
-    left = allowances(snapshot.pools, settings, others)
+    left, brake = allowances(snapshot.pools, settings, others), Brake(snapshot)
+    held = (brake.allowance(pool, pending) for pool in sorted({requests[name].spec.pool for name in pending}))
+    left = (*left, *(each[0] for each in held if each is not None))
     over: dict[str, str] = {}
     for name in sorted(pending, key=lambda each: (requests[each].created_at, each)):
-        bounds = with_surge(left) if requests[name].spec.reason == RENEWAL else left
-        why_not = why_not_one_more(bounds, present[name])
+        spec = requests[name].spec
+        bounds = with_surge(left) if spec.reason == RENEWAL else left
+        why_not = why_not_one_more(bounds, present[name]) or (spec.reason != DEMAND and brake.why(spec.pool))
         if why_not:
             over[name] = why_not
         else:
@@ -218,7 +223,7 @@ def is_doubled(request: NodeRequest, snapshot: Snapshot, asked: Container[str]) 
     """Do the pods of this waiting request have their machines without it? What an earlier leader wrote can arrive after
     its successor has ordered for the same pods. `asked` are the requests that were ordered a moment ago.
     """
-    if request.name in asked or request.spec.reason != "Demand" or not request.planned_pods:
+    if request.name in asked or request.spec.reason != DEMAND or not request.planned_pods:
         return False
     waiting = {pod.key for pod in snapshot.waiting_pods} & set(request.planned_pods)
     mine = (request.created_at, request.name)

@@ -47,7 +47,7 @@ from growth.model.noderequest import DEPROVISIONING, READY, UNMET, NodeRequest
 from growth.model.pod import class_checksum
 from growth.model.snapshot import EMPTY, Snapshot
 from growth.plan.world.capacity import kept_for_gangs
-from growth.plan.world.limits import Allowance
+from growth.plan.world.limits import DEMAND, Allowance
 from growth.plan.world.pools import OfferingKey
 from growth.plan.world.swaps import template_digest
 from growth.plan.world.turn import instant_of
@@ -107,7 +107,7 @@ def verdict(request: NodeRequest) -> Verdict | None:
 
 def needs_pods(request: NodeRequest) -> bool:
     """Is it of use only once one of its pods is there? Others stand for what may come."""
-    return request.spec.reason == "Demand" and bool(request.spec.planned_pods)
+    return request.spec.reason == DEMAND and bool(request.spec.planned_pods)
 
 
 _CLASSES: Final = "; classes "
