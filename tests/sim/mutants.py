@@ -118,7 +118,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
     ),
     "kills what runs": Mutant(removing.kills_what_runs, ("tolerant guests", "pool made anew"), law="nobody is killed"),
     "below minimum": Mutant(removing.below_minimum, ("minimum",), law="traces left behind", number=2),
-    "no budget": Mutant(removing.no_budget, ("thinned out",), law="within disruption budgets"),
+    "no budget": Mutant(removing.no_budget, ("thinned out",), law="within disruption budgets", number=9),
     "moves the protected": Mutant(removing.moves_the_protected, ("thinned out",), law="protected pods stay", number=2),
     "moves without room": Mutant(removing.moves_without_room, ("thinned out",), law="traces left behind"),
     "gives back spare room": Mutant(removing.gives_back_spare_room, ("spare room",), law="declared room", number=1),
