@@ -209,9 +209,11 @@ def empty_nodes(witness: Witness) -> Iterator[str]:
 
 
 def missing_minimum(witness: Witness) -> Iterator[str]:
-    """Pre-warmed nodes exist without load."""
+    """Pre-warmed nodes exist without load, but for a pool whose brake holds: what stopped reporting may be back."""
     for pool in witness.cluster.store.read_all(POOL):
         name = pool["metadata"]["name"]
+        if {"", name} & witness.braked_since.keys():
+            continue
         for choice in pool["spec"]["serverTypes"]:
             count = sum(server.server_type.lower() == choice["name"].lower() for server in witness.servers_of(name))
             if count < choice.get("min", 0):
