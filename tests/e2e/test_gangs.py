@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import pytest
 
+from tests.e2e.conftest import rights_used
 from tests.e2e.controlplane.cluster import ControlPlane
 from tests.e2e.manifests import Manifest, deployment, pod_group_definition
 from tests.e2e.running import node_pool, running_growth
@@ -22,14 +23,17 @@ SETTINGS: Final = {"plans": {"scheduler": {"enabled": True}}}
 
 
 @pytest.fixture
-def with_pod_groups(cluster: ControlPlane) -> Iterator[ControlPlane]:
-    """Its API server serves PodGroups, where it knows them, and lists them in pages."""
+def with_pod_groups(cluster: ControlPlane, request: pytest.FixtureRequest) -> Iterator[ControlPlane]:
+    """Its API server serves PodGroups, where it knows them, and lists them in pages. What is left is deleted while the
+    kind is served, so the rights that were used are noted before.
+    """
     command = cluster.processes["kube-apiserver"].command
     command.extend(FLAGS)
     cluster.restart_apiserver()
     yield cluster
     for flag in FLAGS:
         command.remove(flag)
+    assert not rights_used(request.config).take(cluster.audit_events())
     cluster.clean()
     cluster.restart_apiserver()
 

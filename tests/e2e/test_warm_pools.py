@@ -131,12 +131,13 @@ def test_a_deployment_rises_with_its_claims_and_falls_when_they_end(warm: Warm) 
         "CURRENT",
         "DESIRED",
         "AVAILABLE",
+        "ACTIVE",
         "LAST",
         "SCALE",
         "POLICY",
         "AGE",
     ]
-    assert line[1].split()[:8] == ["scaler", "Deployment", "web", "0", "20", "6", "6", "3"]
+    assert line[1].split()[:9] == ["scaler", "Deployment", "web", "0", "20", "6", "6", "3", "True"]
     told = explained("scaler", warm.cluster.kubeconfig)
     assert (told["desiredReplicas"], told["available"], told["used"], told["watermarks"]) == (
         6,

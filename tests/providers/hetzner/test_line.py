@@ -16,7 +16,7 @@ import pytest
 
 from growth.controllers.loop.runtime import SystemRuntime
 from growth.providers.hetzner.api import HetznerApi
-from growth.providers.hetzner.errors import NeverSent, NoAnswer
+from growth.providers.hetzner.errors import Limited, NeverSent, NoAnswer
 from growth.providers.hetzner.quota import Rank
 from growth.providers.hetzner.settings import HetznerSettings
 from growth.providers.hetzner.wire import OneServer
@@ -118,6 +118,27 @@ def test_the_fence_is_asked_in_the_thread_and_only_for_what_changes_something(tm
                 await api.delete("/servers/1", OneServer, Rank.DELETE)
             with pytest.raises(NoAnswer):
                 await api.get("/servers/1", OneServer, Rank.LOOK)
+        runtime.close()
+
+    asyncio.run(run())
+
+
+def test_what_waits_for_a_thread_while_a_429_comes_is_not_sent(tmp_path: Path) -> None:
+    async def run() -> None:
+        runtime = SystemRuntime()
+        release = threading.Event()
+        with trickling(HEADERS) as (endpoint, ended):
+            api = api_at(endpoint, tmp_path, runtime, lambda: True)
+            busy = [asyncio.ensure_future(runtime.in_thread(release.wait)) for _ in range(8)]
+            await asyncio.sleep(0.05)
+            waiting = asyncio.ensure_future(api.get("/servers/1", OneServer, Rank.LOOK))
+            await asyncio.sleep(0.05)
+            api.quota.heard({}, is_refused=True)
+            release.set()
+            with pytest.raises(Limited, match="limit of requests is used up"):
+                await waiting
+            await asyncio.gather(*busy)
+            assert ended == []
         runtime.close()
 
     asyncio.run(run())

@@ -66,7 +66,7 @@ class HetznerApi:
         self._settings = settings
         self._calling: Calling = calling or runtime.in_thread
         self._runtime = runtime
-        self._line = Line(settings.endpoint, settings.call_seconds, open_client, may_write)
+        self._line = Line(settings.endpoint, settings.call_seconds, open_client, may_write, self.quota.check_open)
         self._token = ""
         self._read_at: tuple[int, int, int] | None = None  # which version of the file the token is from
 

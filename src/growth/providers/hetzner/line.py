@@ -118,15 +118,23 @@ def connect(token: str, endpoint: str, read_seconds: float) -> hcloud.Client:
 class Line:
     """Performs calls, each in the thread that asks."""
 
-    def __init__(self, endpoint: str, call_seconds: float, open_client: Connect, may_write: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        endpoint: str,
+        call_seconds: float,
+        open_client: Connect,
+        may_write: Callable[[], bool],
+        check_open: Callable[[], None] = lambda: None,
+    ) -> None:
         self._endpoint, self._call_seconds = endpoint, call_seconds
-        self._connect, self._may_write = open_client, may_write
+        self._connect, self._may_write, self._check_open = open_client, may_write, check_open
         self._of_thread = threading.local()
 
     def perform(self, call: OneCall) -> Any:
         """Runs in a thread. An error is passed on without the request: its headers hold the token. The fence is asked
-        here: there was perhaps no thread free for a while.
+        here, and whether calls are made at all: there was perhaps no thread free for a while.
         """
+        self._check_open()
         client = self._client(call.token)
         adapter = client._client._session.get_adapter(self._endpoint)
         held: Held | None = getattr(adapter, "held", None)
