@@ -8,8 +8,8 @@ import asyncio
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 import pytest
@@ -92,18 +92,27 @@ def test_a_server_that_sends_a_byte_now_and_then_holds_no_thread(first: bytes, t
     asyncio.run(run())
 
 
+@asynccontextmanager
+async def without_a_free_thread(runtime: SystemRuntime) -> AsyncIterator[threading.Event]:
+    """Until it is set, or left."""
+    release = threading.Event()
+    busy = [asyncio.ensure_future(runtime.in_thread(release.wait)) for _ in range(8)]
+    await asyncio.sleep(0.05)
+    try:
+        yield release
+    finally:
+        release.set()
+        await asyncio.gather(*busy)
+
+
 def test_what_waits_for_a_thread_for_too_long_is_never_sent(tmp_path: Path) -> None:
     async def run() -> None:
         runtime = SystemRuntime()
-        release = threading.Event()
         with trickling(HEADERS) as (endpoint, _ended):
             api = api_at(endpoint, tmp_path, runtime, lambda: True)
-            busy = [asyncio.ensure_future(runtime.in_thread(release.wait)) for _ in range(8)]
-            await asyncio.sleep(0.05)
-            with pytest.raises(NeverSent, match="all threads were busy"):
-                await api.delete("/servers/1", OneServer, Rank.DELETE)
-            release.set()
-            await asyncio.gather(*busy)
+            async with without_a_free_thread(runtime):
+                with pytest.raises(NeverSent, match="all threads were busy"):
+                    await api.delete("/servers/1", OneServer, Rank.DELETE)
         runtime.close()
 
     asyncio.run(run())
@@ -126,18 +135,15 @@ def test_the_fence_is_asked_in_the_thread_and_only_for_what_changes_something(tm
 def test_what_waits_for_a_thread_while_a_429_comes_is_not_sent(tmp_path: Path) -> None:
     async def run() -> None:
         runtime = SystemRuntime()
-        release = threading.Event()
         with trickling(HEADERS) as (endpoint, ended):
             api = api_at(endpoint, tmp_path, runtime, lambda: True)
-            busy = [asyncio.ensure_future(runtime.in_thread(release.wait)) for _ in range(8)]
-            await asyncio.sleep(0.05)
-            waiting = asyncio.ensure_future(api.get("/servers/1", OneServer, Rank.LOOK))
-            await asyncio.sleep(0.05)
-            api.quota.heard({}, is_refused=True)
-            release.set()
-            with pytest.raises(Limited, match="limit of requests is used up"):
-                await waiting
-            await asyncio.gather(*busy)
+            async with without_a_free_thread(runtime) as release:
+                waiting = asyncio.ensure_future(api.get("/servers/1", OneServer, Rank.LOOK))
+                await asyncio.sleep(0.05)
+                api.quota.heard({}, is_refused=True)
+                release.set()
+                with pytest.raises(Limited, match="limit of requests is used up"):
+                    await waiting
             assert ended == []
         runtime.close()
 
