@@ -12,12 +12,12 @@ from msgspec.structs import replace
 from growth.model.action import BindPods, EvictPod, NominatePod
 from growth.model.decision import Decision, Settled
 from growth.model.disruption import PodDisruptionBudget
-from growth.model.gang import GANG
+from growth.model.gang import GANG, PLUGIN_POD_GROUP
 from growth.model.labels import LabelSelector
 from growth.model.outcome import TryLater
 from growth.model.pod import Pod
 from growth.model.settings import SchedulerSettings, Settings
-from growth.model.snapshot import Snapshot
+from growth.model.snapshot import PodGroups, Snapshot
 from growth.plan.flow import scheduling
 from growth.plan.flow.scheduling import Ledger, settle
 from tests.plan.builders import NOW, bound, node, offering, pool, request, world
@@ -158,6 +158,15 @@ def test_pods_of_another_scheduler_make_way_for_nobody() -> None:
     """It would put their successors back into the room at once."""
     stranger = bound(pod("a", 4, 1, scheduler_name="default-scheduler"), "n1")
     assert way([stranger, pod("high", 4, 10)], nodes=[node("n1")]) == ({}, [])
+
+
+@pytest.mark.parametrize(("absent", "leaves"), [((), []), ((PLUGIN_POD_GROUP,), ["a"])])
+def test_who_names_a_group_of_a_kind_that_is_not_served_is_in_no_gang(
+    absent: tuple[str, ...], leaves: list[str]
+) -> None:
+    [member] = full(("a", 1), cpu=4)
+    pods = [replace(member, group=f"{PLUGIN_POD_GROUP}/some"), pod("high", 4, 10)]
+    assert way(pods, nodes=[node("n1")], pod_groups=PodGroups(absent=frozenset(absent)))[1] == leaves
 
 
 rows = st.lists(st.tuples(st.sampled_from([0.5, 1, 2, 3]), st.integers(0, 3)), max_size=5)

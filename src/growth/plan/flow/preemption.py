@@ -43,7 +43,7 @@ from msgspec import Struct
 
 from growth.model.action import EvictPod, NominatePod
 from growth.model.decision import Note
-from growth.model.gang import name_of_gang
+from growth.model.gang import Gang, read_gang
 from growth.model.node import Node
 from growth.model.noderequest import READY
 from growth.model.pod import Pod, PodShape
@@ -103,7 +103,7 @@ def make_way(
     now, at_once = snapshot.now, _preempts_first(snapshot, settings.scheduler)
     waiting = {pod.uid for pod in snapshot.waiting_pods} if before.tries else set()
     tries = {uid: each for uid, each in before.tries.items() if uid in waiting}
-    wanting = [] if at_once is None else [pod for pod in left if _may_preempt(pod, settings)]
+    wanting = [] if at_once is None else [pod for pod in left if _may_preempt(pod, snapshot, settings)]
     if not wanting:
         return Preempting(now, tries)
     look = _Look(*fleet, snapshot, settings.scheduler.name, tries)
@@ -140,10 +140,15 @@ def _preempt(pod: Pod, look: _Look, turn: Turn) -> bool:
     return True
 
 
-def _may_preempt(pod: Pod, settings: Settings) -> bool:
+def _may_preempt(pod: Pod, snapshot: Snapshot, settings: Settings) -> bool:
     is_waiting = pod.unschedulable_at is not None and pod.deleted_at is None
     is_important = pod.shape.priority >= settings.priority_cutoff
-    return is_waiting and is_important and not pod.shape.never_preempts and not name_of_gang(pod)
+    return is_waiting and is_important and not pod.shape.never_preempts and not _is_in_gang(pod, snapshot)
+
+
+def _is_in_gang(pod: Pod, snapshot: Snapshot) -> bool:
+    """The name of a group alone makes none: the cluster must serve its kind."""
+    return isinstance(read_gang(pod, snapshot.pod_groups), Gang)
 
 
 def _preempts_first(snapshot: Snapshot, scheduler: SchedulerSettings) -> bool | None:
@@ -243,7 +248,12 @@ class _Look:
     def _may_leave(self, other: Pod, pod: Pod) -> bool:
         is_lower = other.shape.priority < pod.shape.priority and other.counts_as_work and other.deleted_at is None
         is_lower &= other.shape.scheduler_name == self._scheduler
-        return is_lower and not is_protected_pod(other) and not name_of_gang(other) and self._do_budgets_allow([other])
+        return (
+            is_lower
+            and not is_protected_pod(other)
+            and not _is_in_gang(other, self._snapshot)
+            and self._do_budgets_allow([other])
+        )
 
     def _do_budgets_allow(self, pods: Iterable[Pod]) -> bool:
         """All of these together."""
