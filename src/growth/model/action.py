@@ -6,6 +6,8 @@ Actions carry the UID and resourceVersion of what was seen, so that a write on c
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from msgspec import Struct
 
 from growth.model.capacitybuffer import CapacityBufferStatus
@@ -92,6 +94,7 @@ class BindPods(Struct, frozen=True, tag=True):
 
     assignments: tuple[Assignment, ...]
     at_once: int = 32
+    beside: Mapping[str, tuple[str, ...]] = {}  # by node: UIDs of the other pods that were counted there
 
 
 class Unscheduled(Struct, frozen=True, gc=False):

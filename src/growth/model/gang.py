@@ -126,15 +126,15 @@ def _gang(name: str, amount: str, written: str) -> Gang | str:
     return Gang(name, percent=number) if found["percent"] else Gang(name, number=number)
 
 
-def name_of_gang(pod: Pod) -> str:
-    """Empty: it names none; whether the one it names is a gang is known by `waiting_gangs`."""
-    gang = read_gang(pod)
+def name_of_gang(pod: Pod, groups: PodGroups) -> str:
+    """Empty: it is in none. The name of a group alone makes no gang: the cluster must serve its kind."""
+    gang = read_gang(pod, groups)
     return gang.name if isinstance(gang, Gang) else ""
 
 
 def why_missing(pod: Pod, snapshot: Snapshot) -> str:
     """Which others of its gang does a waiting pod wait for? Empty: it is in none, or enough of them are there."""
-    gang = waiting_gangs(snapshot).get(name_of_gang(pod))
+    gang = waiting_gangs(snapshot).get(name_of_gang(pod, snapshot.pod_groups))
     return "" if gang is None else gang.why_missing
 
 

@@ -16,6 +16,8 @@ from msgspec.structs import replace
 from growth.model.labels import NO_LABELS, Labels, LabelSelector, NodeSelectorTerm
 from growth.model.resources import NOTHING, Resources
 
+FINISHED: Final = ("Succeeded", "Failed")  # phases
+
 _DIGITS: Final = 12
 _RULE: Final = "v1-"  # of the checksum of classes
 
@@ -148,7 +150,7 @@ class Pod(Struct, frozen=True, gc=False):
 
     @property
     def is_finished(self) -> bool:
-        return self.phase in ("Succeeded", "Failed")
+        return self.phase in FINISHED
 
     @property
     def is_daemon(self) -> bool:

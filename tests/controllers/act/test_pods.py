@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from growth.controllers.act.gate import BindGate
 from growth.controllers.act.pods import bind_pods, write_pods_unscheduled
 from growth.kube.api.client import Client
 from growth.kube.api.errors import Conflict
@@ -41,9 +42,10 @@ class Counting:
 
     def __init__(self, bench: Bench) -> None:
         self._bench = bench
-        self.most = self.now = 0
+        self.most = self.now = self.looks = 0
 
     async def send(self, request: Request) -> Response:
+        self.looks += request.method == "GET"
         self.now += 1
         self.most = max(self.most, self.now)
         await self._bench.runtime.sleep(0.1)
@@ -58,7 +60,8 @@ class Stage:
         self.line = Counting(self.bench)
         self.caches = Caches(*nodes)
         client = Client(self.line, self.bench.runtime)
-        self.tools: Any = type("Tools", (), {"client": client, "caches": self.caches, "runtime": self.bench.runtime})()
+        parts = {"client": client, "caches": self.caches, "runtime": self.bench.runtime}
+        self.tools: Any = type("Tools", (), {**parts, "gate": BindGate(client, self.bench.runtime.monotonic)})()
         for each in (*(node(name) for name in nodes), *(pod(f"p{number}") for number in range(pods))):
             self.bench.api.verbs.create(BY_NAME[each["kind"]], each, "user")
 
@@ -80,6 +83,22 @@ def test_pods_are_bound_so_many_at_a_time_and_the_caches_know_at_once() -> None:
         assert stage.line.most == 4
         assert {stage.read(number)["spec"]["nodeName"] for number in (0, 2)} == {"a"}
         assert len(stage.caches.where) == 10
+        assert stage.line.looks == 2  # one at each node
+
+    run_virtual(story())
+
+
+def test_no_pod_is_bound_beside_one_that_a_lagging_watch_has_not_shown() -> None:
+    async def story() -> None:
+        stage = Stage(4, "a", "b")
+        unseen, counted = stage.seen(0), stage.seen(1)
+        for name, each in (("a", unseen), ("b", counted)):
+            await Client(stage.bench.api, stage.bench.runtime).bind(each.name, each.namespace, name, uid=each.uid)
+        asked = (Assignment(stage.seen(2), "a"), Assignment(stage.seen(3), "b"))
+        with pytest.raises(Conflict, match="pod default/p0 is on node a, and the plan has not counted it"):
+            await bind_pods(stage.tools, BindPods(asked, beside={"a": (), "b": (counted.uid,)}))
+        assert "nodeName" not in stage.read(2)["spec"]
+        assert stage.read(3)["spec"]["nodeName"] == "b"
 
     run_virtual(story())
 
@@ -89,6 +108,7 @@ def test_a_node_that_vanished_and_a_pod_that_is_bound_already_stop_nobody_else()
         stage = Stage(3, "a")
         taken, first = stage.seen(1), stage.seen(0)
         await bind_pods(stage.tools, BindPods((Assignment(taken, "a"),)))
+        await stage.bench.runtime.sleep(1.0)
         asked = (Assignment(first, "gone"), Assignment(taken, "a"), Assignment(stage.seen(2), "a"))
         with pytest.raises(Conflict, match="node gone is gone"):
             await bind_pods(stage.tools, BindPods(asked, at_once=1))

@@ -88,6 +88,17 @@ def test_what_is_bound_already_and_what_others_were_nominated_for_counts() -> No
     assert told(decision)["b"][0] == "Unschedulable"
 
 
+def test_a_bind_names_the_pods_that_were_counted_on_the_node() -> None:
+    nominated, small = any_pod("other", 1, nominated_node="n1"), offering("small", 4, 8192, 0.1)
+    requests = [request("n1", small, "Provisioning", planned=["default/planned"])]
+    pods = [bound(pod("there"), "n1"), nominated, any_pod("planned"), pod("a", node_selector={"n": "1"})]
+    snapshot = world(pods, [pool()], [small], [node("n1", labels={"n": "1"}), node("n2")], requests)
+    [action] = [each for each in plan(snapshot).actions if isinstance(each, BindPods)]
+    assert {one.pod.name: one.node_name for one in action.assignments} == {"a": "n1"}
+    assert {*action.beside["n1"]} >= {each.uid for each in pods[:2]}
+    assert "n2" not in action.beside
+
+
 def test_a_pod_goes_where_it_is_nominated_while_there_is_room() -> None:
     running = [bound(pod(f"r{number}"), "n2") for number in range(3)]
     decision = plan(world([*running, pod("a", nominated_node="n2"), pod("b")], nodes=TWO))

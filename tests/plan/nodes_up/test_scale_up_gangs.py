@@ -10,14 +10,14 @@ from msgspec.structs import replace
 
 from growth.model.action import BindPod, ReadyNode
 from growth.model.decision import Settled
-from growth.model.gang import GANG
+from growth.model.gang import GANG, PLUGIN_POD_GROUP
 from growth.model.instant import format_instant
 from growth.model.node import STARTUP_TAINT
 from growth.model.nodepool import NodePool, NodePoolStatus, PoolTrials, Trial
 from growth.model.outcome import Accepted
 from growth.model.pod import Pod, class_checksum
 from growth.model.settings import SchedulerSettings, Settings
-from growth.model.snapshot import Snapshot
+from growth.model.snapshot import PodGroups, Snapshot
 from growth.plan.flow import scheduling
 from growth.plan.nodes_up import joining
 from growth.plan.world.swaps import template_digest
@@ -143,6 +143,16 @@ def test_of_a_gang_for_which_machines_were_in_vain_one_pod_is_tried_and_then_the
     assert ordered(run_scale_up(world(pods, [of], [SMALL], requests=[first])).actions) == []
     come = [node("default-pool-1", of=SMALL, taints=(STARTUP_TAINT,))]
     assert ordered(run_scale_up(world(pods, [of], [SMALL], nodes=come, requests=[first])).actions) == ["sim-small"] * 3
+
+
+def test_of_pods_that_name_a_group_of_a_kind_that_is_not_served_one_alone_is_tried() -> None:
+    """Machines were in vain for their class: they are no gang, whose members would all be bought for."""
+    pods = [replace(pod(f"p{number}", 1.5), group=f"{PLUGIN_POD_GROUP}/some") for number in range(4)]
+    absent = PodGroups(absent=frozenset([PLUGIN_POD_GROUP]))
+    of = doubted(class_checksum(pods[0].shape))
+    decision = run_scale_up(world(pods, [of], [SMALL], pod_groups=absent))
+    assert ordered(decision.actions) == ["sim-small"]
+    assert len([each for each in notes_by_reason(decision)["Unplaced"] if "one machine is being tried" in each]) == 3
 
 
 # ---------------------------------------------------------------------------------------- joining

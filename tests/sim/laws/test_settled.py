@@ -13,8 +13,8 @@ from growth.providers.simulated import NodeTemplate
 from growth.sim.apiserver.objects import node, node_pool, pod
 from growth.sim.clock import run_virtual
 from growth.sim.cluster import Cluster
-from growth.sim.laws.settled import pods_without_a_place
-from growth.sim.laws.witness import REMOVAL, Witness
+from growth.sim.laws.settled import machines_without_a_record, pods_without_a_place
+from growth.sim.laws.witness import REMOVAL, Call, Witness
 
 PLACES = {"crowd": 2}
 
@@ -113,3 +113,37 @@ def complaints_about_a_pool_of_its_own(most: int, cpu: str) -> list[str]:
 )
 def test_a_pool_that_has_all_it_may_have_and_is_full_hosts_nobody_more(most: int, cpu: str, excused: bool) -> None:
     assert (complaints_about_a_pool_of_its_own(most, cpu) == []) is excused
+
+
+def is_complained_about(orphan: str, *, erased: bool = True, told: bool = True, leads: int = 2) -> bool:
+    """Of a machine that nothing records, which the first growth ordered."""
+    found: list[str] = []
+
+    async def run() -> None:
+        cluster = Cluster("amnesia")
+        witness = Witness(cluster)
+        labels = Labels({CLUSTER_LABEL: witness.cluster_id})
+        server = await cluster.cloud.create_server(orphan, "sim-cx33", "fsn1", labels, NodeTemplate())
+        witness.erased |= {orphan: None} if erased else {}
+        for text, life in ((f"create {orphan}", 1), ("PATCH something", leads)):
+            witness.hear_sent(Call(text, leads=True, another_leads=False, stood_still=False, life=life))
+        if told:
+            note = f"machine {orphan} ({server.server_id}) has no NodeRequest; a person must decide"
+            about = {"kind": "NodePool", "name": "amnesia"}
+            event = {
+                "apiVersion": "events.k8s.io/v1",
+                "kind": "Event",
+                "metadata": {"name": "told", "namespace": "default"},
+            }
+            cluster.create({**event, "reason": "OrphanedMachine", "note": note, "regarding": about})
+        found.extend(machines_without_a_record(witness))
+
+    run_virtual(run())
+    return bool(found)
+
+
+def test_a_machine_whose_record_a_user_erased_is_told_of_by_a_growth_that_did_not_order_it() -> None:
+    assert not is_complained_about("a")
+    assert is_complained_about("a", leads=1)  # which knows that it never had a node
+    assert is_complained_about("a", told=False)
+    assert is_complained_about("a", erased=False)

@@ -21,10 +21,11 @@ Answers None (open) or the Outcome that says why not.
 | our start-up taint is on the node: the scheduler keeps off | Conflict: planned again |
 | every pod there is one that the plan counted | TryLater: when the caches know it, planned again |
 
-The taint alone does not say that the room is free: pods that tolerate everything come past it, and a user who takes it
-off lets in others before growth puts it back. A kubelet rejects what has no room. The node is read first, then its
-pods, so a pod that came before the taint is seen. One look serves all pods that are bound within a second; those asked
-for meanwhile wait for it."""
+Before binds of growth's own scheduler, to nodes that others may use as well, only the second is asked: a watch that
+lags shows room that is taken. The taint alone does not say that the room is free: pods that tolerate everything come
+past it, and a user who takes it off lets in others before growth puts it back. A kubelet rejects what has no room. The
+node is read first, then its pods, so a pod that came before the taint is seen. One look at a node serves all pods that
+are bound to it within a second; those asked for meanwhile wait for it."""
 
 from __future__ import annotations
 
@@ -50,7 +51,7 @@ from growth.model.nodepool import PAUSED
 from growth.model.noderequest import DEPROVISIONING, PENDING, NodeRemovalRequest
 from growth.model.offering import Machine
 from growth.model.outcome import Accepted, Conflict, Outcome, Refused, TryLater, Unknown
-from growth.model.pod import Pod
+from growth.model.pod import FINISHED, Pod
 from growth.model.settings import Settings
 from growth.plan.nodes_down.attempts import is_irrevocable
 from growth.plan.nodes_down.drain import has_returned
@@ -100,7 +101,7 @@ class Gate:
         self._cluster = cluster
         self.fence = fence
         self._ordered: dict[str, Machine] = {}  # launches the provider's list may not show yet
-        self._binds = BindGate(client, observer.codec, clock)
+        self._binds = BindGate(client, clock)
 
     async def why_not_launch(self, action: LaunchMachine) -> Outcome | None:
         return await _answered(self._why_not_launch(action))
@@ -114,6 +115,10 @@ class Gate:
 
     async def why_not_bind(self, action: BindPod) -> Outcome | None:
         return await self._binds.why_not_bind(action.node_name, action.beside)
+
+    async def why_not_bind_among(self, node: str, beside: Collection[str]) -> TryLater | None:
+        """To a node that others bind to as well."""
+        return await self._binds.why_not_bind_among(node, beside)
 
     async def _why_not_launch(self, action: LaunchMachine) -> Outcome | None:
         closed = self._why_closed(action.spec.pool)
@@ -292,6 +297,23 @@ def _ordered_machine(action: LaunchMachine) -> Machine:
     return Machine("", action.request.name, spec.target_offering, spec.location, labels=Labels({POOL_LABEL: spec.pool}))
 
 
+class _Name(msgspec.Struct, frozen=True, gc=False):
+    name: str
+    namespace: str = ""
+    uid: str = ""
+
+
+class _Progress(msgspec.Struct, frozen=True, gc=False):
+    phase: str = ""
+
+
+class _Guest(msgspec.Struct, frozen=True, gc=False):
+    """What counts of a pod that stands on a node; a hundred of them are read before each bind."""
+
+    metadata: _Name
+    status: _Progress = _Progress()
+
+
 class _Look:
     """What was seen of one node, and when."""
 
@@ -299,48 +321,66 @@ class _Look:
         self.lock = asyncio.Lock()
         self.at = float("-inf")
         self.is_held = False
-        self.pods: tuple[Pod, ...] = ()
+        self.pods: dict[str, str] = {}  # by UID, those that have not finished
         self.error: KubeError | None = None  # every bind that waited for this look fails with it
 
 
 class BindGate:
     """The part of the gate before a bind: looks at nodes, and remembers each look for a second."""
 
-    def __init__(self, client: Client, codec: Codec, clock: Callable[[], float]) -> None:
-        self._client, self._codec, self._clock = client, codec, clock
-        self._looks: dict[str, _Look] = {}
+    def __init__(self, client: Client, clock: Callable[[], float]) -> None:
+        self._client, self._clock = client, clock
+        self._looks: dict[tuple[str, bool], _Look] = {}  # by node, and whether our taint was asked for
 
     async def why_not_bind(self, node: str, beside: Collection[str]) -> Outcome | None:
         """`beside`: UIDs of the pods that the plan counted there."""
-        look = await self._look_at(node)
-        if look.error is not None:
-            raise look.error
+        look = await self._look_at(node, asks_taint=True)
         if not look.is_held:
             return Conflict(f"node {node} is no longer held by our start-up taint")
-        counted = frozenset(beside)
-        uncounted = next((pod.key for pod in look.pods if pod.uid not in counted), "")
-        why = f"pod {uncounted} is on node {node}, and the plan has not counted it"
-        return TryLater(why, _UNCOUNTED_SECONDS) if uncounted else None
+        return _why_uncounted(node, look, beside)
 
-    async def _look_at(self, node: str) -> _Look:
-        self._looks = {name: look for name, look in self._looks.items() if look.lock.locked() or self._is_fresh(look)}
-        look = self._looks.setdefault(node, _Look())
+    async def why_not_bind_among(self, node: str, beside: Collection[str]) -> TryLater | None:
+        return _why_uncounted(node, await self._look_at(node, asks_taint=False), beside)
+
+    async def _look_at(self, node: str, *, asks_taint: bool) -> _Look:
+        self._looks = {each: look for each, look in self._looks.items() if look.lock.locked() or self._is_fresh(look)}
+        look = self._looks.setdefault((node, asks_taint), _Look())
         async with look.lock:
             if not self._is_fresh(look):
-                await self._renew(look, node)
+                await self._renew(look, node, asks_taint)
+        if look.error is not None:
+            raise look.error
         return look
 
     def _is_fresh(self, look: _Look) -> bool:
         return self._clock() - look.at < _LOOK_SECONDS
 
-    async def _renew(self, look: _Look, node: str) -> None:
+    async def _renew(self, look: _Look, node: str, asks_taint: bool) -> None:
         began_at = self._clock()
         try:
-            live = await read_live(self._client, NODES, node)
-            taints = live["spec"].get("taints") or () if live is not None else ()
-            look.is_held = any(taint["key"] == STARTUP_TAINT.key for taint in taints)
-            pods = await _pods_on(self._client, self._codec, node) if look.is_held else ()
-            look.pods = tuple(pod for pod in pods if not pod.is_finished)
+            look.is_held = asks_taint and await self._is_held(node)
+            look.pods = await self._guests(node) if look.is_held or not asks_taint else {}
             look.at, look.error = began_at, None
         except KubeError as error:
             look.at, look.error = self._clock(), error
+
+    async def _is_held(self, node: str) -> bool:
+        live = await read_live(self._client, NODES, node)
+        taints = live["spec"].get("taints") or () if live is not None else ()
+        return any(taint["key"] == STARTUP_TAINT.key for taint in taints)
+
+    async def _guests(self, node: str) -> dict[str, str]:
+        items, _ = await self._client.list(PODS, fields=f"spec.nodeName={node}")
+        guests = (msgspec.json.decode(item, type=_Guest) for item in items)
+        return {
+            each.metadata.uid: f"{each.metadata.namespace}/{each.metadata.name}"
+            for each in guests
+            if each.status.phase not in FINISHED
+        }
+
+
+def _why_uncounted(node: str, look: _Look, beside: Collection[str]) -> TryLater | None:
+    counted = frozenset(beside)
+    uncounted = next((key for uid, key in look.pods.items() if uid not in counted), "")
+    why = f"pod {uncounted} is on node {node}, and the plan has not counted it"
+    return TryLater(why, _UNCOUNTED_SECONDS) if uncounted else None

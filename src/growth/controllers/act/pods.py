@@ -23,11 +23,11 @@ from growth.model.capacitybuffer import TEMPLATE_DIGEST
 from growth.model.instant import format_instant
 from growth.model.labels import TEMPLATE_HASH
 from growth.model.outcome import Accepted, Outcome, Refused
+from growth.model.pod import FINISHED
 from growth.model.poolautoscaler import PodSelector
 from growth.model.warmpool import DEPLOYMENT, WarmPoolKind
 
 _TAKEN_SECONDS: Final = 10.0
-_FINISHED: Final = ("Succeeded", "Failed")
 
 Item = TypeVar("Item")
 
@@ -66,14 +66,24 @@ async def evict_pod(tools: Tools, action: act.EvictPod) -> Outcome:
 
 
 async def bind_pods(tools: Tools, action: act.BindPods) -> Outcome:
-    """The API server binds to nodes that do not exist: whether a node is still there is looked up right before."""
+    """The API server binds to nodes that do not exist, and beyond what a node has: whether a node is still there is
+    looked up right before, and who stands on it is read live, once for all pods that go there.
+    """
+    by_node: dict[str, list[act.Assignment]] = {}
+    for each in action.assignments:
+        by_node.setdefault(each.node_name, []).append(each)
 
     async def bind(one: act.Assignment) -> None:
         if not tools.caches.has_node(one.node_name):
             raise Conflict(Status(code=409, reason="NodeGone", message=f"node {one.node_name} is gone"))
+        beside = (*action.beside.get(one.node_name, ()), *(each.pod.uid for each in by_node[one.node_name]))
+        closed = await tools.gate.why_not_bind_among(one.node_name, beside)
+        if closed is not None:
+            raise Conflict(Status(code=409, reason="NodeChanged", message=closed.reason))
         await _bind(tools, one.pod, one.node_name)
 
-    return await _each(tools, action.assignments, action.at_once, bind)
+    together = (each for assignments in by_node.values() for each in assignments)
+    return await _each(tools, together, action.at_once, bind)
 
 
 async def write_pods_unscheduled(tools: Tools, action: act.WritePodsUnscheduled) -> Outcome:
@@ -193,7 +203,7 @@ async def _taken_meanwhile(tools: Tools, action: act.ScaleWarmPool) -> str:
 def is_taken(pod: Any, action: act.ScaleWarmPool, sparing: act.Sparing) -> bool:
     """A ReplicaSet that growth has not heard of is called after its Deployment and the hash that its pods carry."""
     metadata = pod["metadata"]
-    is_over = "deletionTimestamp" in metadata or pod.get("status", {}).get("phase") in _FINISHED
+    is_over = "deletionTimestamp" in metadata or pod.get("status", {}).get("phase") in FINISHED
     if is_over or metadata["uid"] in sparing.known:
         return False
     owners = [owner for owner in metadata.get("ownerReferences") or () if owner.get("controller")]

@@ -31,6 +31,7 @@ from growth.kube.codec.buffer import ScaledObject, Workload, known_workload
 from growth.kube.codec.own import read_scale
 from growth.kube.codec.template import template_of
 from growth.model.capacitybuffer import ScalableReference
+from growth.model.pod import FINISHED
 from growth.model.snapshot import EMPTY
 from growth.runtime import Runtime
 
@@ -45,7 +46,6 @@ _AT_ONCE: Final = 8  # namespaces
 _DISCOVERY_SECONDS: Final = 60.0
 _PODS_READ: Final = 50
 _LIVE: Final = "status.phase!=Succeeded,status.phase!=Failed"
-_FINISHED: Final = ("Succeeded", "Failed")
 
 
 class Poller(Generic[Found]):
@@ -249,7 +249,7 @@ def newest_live(items: Iterable[Raw]) -> dict[str, Any] | None:
     live = [
         pod
         for pod in pods
-        if not pod["metadata"].get("deletionTimestamp") and (pod.get("status") or {}).get("phase") not in _FINISHED
+        if not pod["metadata"].get("deletionTimestamp") and (pod.get("status") or {}).get("phase") not in FINISHED
     ]
     made = [(pod["metadata"].get("creationTimestamp", ""), pod["metadata"]["name"]) for pod in live]
     return live[made.index(max(made))] if live else None

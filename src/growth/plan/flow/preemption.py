@@ -43,7 +43,7 @@ from msgspec import Struct
 
 from growth.model.action import EvictPod, NominatePod
 from growth.model.decision import Note
-from growth.model.gang import Gang, read_gang
+from growth.model.gang import name_of_gang
 from growth.model.node import Node
 from growth.model.noderequest import READY
 from growth.model.pod import Pod, PodShape
@@ -147,8 +147,7 @@ def _may_preempt(pod: Pod, snapshot: Snapshot, settings: Settings) -> bool:
 
 
 def _is_in_gang(pod: Pod, snapshot: Snapshot) -> bool:
-    """The name of a group alone makes none: the cluster must serve its kind."""
-    return isinstance(read_gang(pod, snapshot.pod_groups), Gang)
+    return bool(name_of_gang(pod, snapshot.pod_groups))
 
 
 def _preempts_first(snapshot: Snapshot, scheduler: SchedulerSettings) -> bool | None:

@@ -134,7 +134,7 @@ def gang_needs(queue: Queue, snapshot: Snapshot, assigned: Assignments) -> dict[
     if not named:
         return {}
     joined = (each for each in assigned.expected if awaits_pods(each, snapshot))
-    ready = Counter(name_of_gang(pod) for each in joined for pod in each.planned)
+    ready = Counter(name_of_gang(pod, snapshot.pod_groups) for each in joined for pod in each.planned)
     return {
         name: max(0, standing.needed - ready[name])
         for name, standing in waiting_gangs(snapshot).items()

@@ -11,14 +11,14 @@ nothing unless it is turned on.
 | has none, and less important pods could make way | they do, if it is so set (`plan/flow/preemption`) |
 | has none | PodScheduled=False, Unschedulable (so scale-up sees it), event FailedScheduling; again after a change |
 | cannot be placed by growth | the same condition with reason SchedulerError: no machine is bought for it |
-| was sent to a node that is gone, or bound by another | no more than a Conflict: it is placed again |
+| was sent to a node that is gone or has uncounted pods, or bound by another | no more than a Conflict: placed again |
 
 Room is held for pods that are planned onto, or nominated to, a node. A pod is told the same thing once, and another
 thing not before half a minute."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from msgspec import Struct, field
@@ -105,7 +105,7 @@ def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Led
     queue = line_up(snapshot, planned, ledger.backoffs, fleet.changes, scheduler)
     answer = _place(fleet, queue, assigned, snapshot, settings)
     if answer.placed:
-        turn.do(BindPods(answer.placed, scheduler.parallel_binds))
+        turn.do(BindPods(answer.placed, scheduler.parallel_binds, _counted(answer.placed, snapshot, assigned)))
     elif queue.has_more:
         turn.wake(snapshot.now)
     turn.wake(queue.again_at)
@@ -162,6 +162,16 @@ def _with_held_room(snapshot: Snapshot, settings: Settings, assigned: Assignment
         if pods and name in snapshot.nodes:
             pods_by_node[name] = (*pods_by_node.get(name, ()), *(replace(pod, node_name=name) for pod in pods))
     return pods_by_node
+
+
+def _counted(placed: Iterable[Assignment], snapshot: Snapshot, assigned: Assignments) -> dict[str, tuple[str, ...]]:
+    """By node: pods beside which those that are bound there were found to fit."""
+    names, counted = {each.node_name for each in placed}, dict[str, tuple[str, ...]]()
+    planned = {each.node.name: each.planned for each in assigned.expected if each.node.name in names}
+    for name in names:
+        here = (snapshot.pods_by_node.get(name, ()), assigned.holders.get(name, ()), planned.get(name, ()))
+        counted[name] = tuple(pod.uid for pods in here for pod in pods)
+    return counted
 
 
 # ---------------------------------------------------------------------------------------- one round

@@ -109,7 +109,7 @@ def _why_torn(pods: Iterable[Pod], snapshot: Snapshot) -> Block | None:
     """A gang of which some would leave with these pods, and too few would stay."""
     there = tuple(pods)
     for name, gang in sorted(gangs_on(there, snapshot).items()):
-        members = [pod for pod in there if name_of_gang(pod) == name and pod.deleted_at is None]
+        members = [pod for pod in there if name_of_gang(pod, snapshot.pod_groups) == name and pod.deleted_at is None]
         if len(members) < gang.running and gang.running - len(members) < gang.minimum:
             text = f"is one of gang {name}, of which {gang.minimum} must run together: it is moved whole, or stays"
             return _block("do_not_disrupt", members[0], text, "gang")

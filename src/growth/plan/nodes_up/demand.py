@@ -166,10 +166,10 @@ def why_gangs_wait(demands: Iterable[Demand], assigned: Assignments, snapshot: S
     if not standings:
         return {}
     wanted = tuple(demands)
-    asking = Counter(name_of_gang(each.pod) for each in wanted)
-    placed = _placed(assigned)
+    asking = Counter(name_of_gang(each.pod, snapshot.pod_groups) for each in wanted)
+    placed = _placed(assigned, snapshot)
     reasons = {name: _why_waits(each, asking[name] + placed[name]) for name, each in standings.items()}
-    return {each.name: why for each in wanted if (why := reasons.get(name_of_gang(each.pod)))}
+    return {each.name: why for each in wanted if (why := reasons.get(name_of_gang(each.pod, snapshot.pod_groups)))}
 
 
 def _why_waits(gang: GangStanding, served: int) -> str:
@@ -179,11 +179,11 @@ def _why_waits(gang: GangStanding, served: int) -> str:
     return f"gang {gang.name}: {others} more must ask for a place, it starts as a whole" if others > 0 else ""
 
 
-def _placed(assigned: Assignments) -> Counter[str]:
+def _placed(assigned: Assignments, snapshot: Snapshot) -> Counter[str]:
     """Members that hold room, by gang."""
     planned = (pod for each in assigned.expected for pod in each.planned)
     holding = (pod for pods in assigned.holders.values() for pod in pods)
-    return Counter(name_of_gang(pod) for pod in (*planned, *holding))
+    return Counter(name_of_gang(pod, snapshot.pod_groups) for pod in (*planned, *holding))
 
 
 def gang_demands(
@@ -193,9 +193,9 @@ def gang_demands(
     standings = waiting_gangs(snapshot)
     if not standings:
         return ()
-    placed, numbers = _placed(assigned), dict[str, list[int]]()
+    placed, numbers = _placed(assigned, snapshot), dict[str, list[int]]()
     for number, hand in enumerate(classes):
-        name = name_of_gang(hand[0].pod)
+        name = name_of_gang(hand[0].pod, snapshot.pod_groups)
         if name in standings:
             numbers.setdefault(name, []).append(number)
     least = {name: standings[name].needed - placed[name] for name in numbers}
@@ -203,11 +203,12 @@ def gang_demands(
     return tuple(each for each in gangs if each.least > 0)
 
 
-def called_with(eligible: Iterable[Demand], demands: Iterable[Demand]) -> tuple[Demand, ...]:
+def called_with(eligible: Iterable[Demand], demands: Iterable[Demand], snapshot: Snapshot) -> tuple[Demand, ...]:
     """These demands, and all others of their gangs: a gang is tried as a whole."""
     chosen = {each.name for each in eligible}
-    called = {name for each in demands if each.name in chosen and (name := name_of_gang(each.pod))}
-    return tuple(each for each in demands if each.name in chosen or name_of_gang(each.pod) in called)
+    named = [(each, name_of_gang(each.pod, snapshot.pod_groups)) for each in demands]
+    called = {gang for each, gang in named if gang and each.name in chosen}
+    return tuple(each for each, gang in named if each.name in chosen or gang in called)
 
 
 def held_gangs(assigned: Assignments, snapshot: Snapshot, scheduler: SchedulerSettings) -> frozenset[str]:
@@ -217,7 +218,7 @@ def held_gangs(assigned: Assignments, snapshot: Snapshot, scheduler: SchedulerSe
     ready: Counter[str] = Counter()
     coming: Counter[str] = Counter()
     for each in assigned.expected:
-        names = (name_of_gang(pod) for pod in each.planned)
+        names = (name_of_gang(pod, snapshot.pod_groups) for pod in each.planned)
         (ready if awaits_pods(each, snapshot) else coming).update(names)
 
     def is_whole(gang: GangStanding) -> bool:

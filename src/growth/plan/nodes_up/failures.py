@@ -237,14 +237,15 @@ def held_back(demands: Iterable[Demand], standings: Mapping[str, Standing], snap
         cause = "" if pause.latest is None else pause.latest.cause
         if snapshot.now < pause.until:
             held[demand.name] = Held(pause.until, cause)
-        elif tried.setdefault(key, gang := name_of_gang(demand.pod) or demand.name) != gang:
+        elif tried.setdefault(key, gang := name_of_gang(demand.pod, snapshot.pod_groups) or demand.name) != gang:
             held[demand.name] = Held(None, cause)
     return held
 
 
-def doubted_gangs(demands: Iterable[Demand], standings: Mapping[str, Standing]) -> frozenset[str]:
+def doubted_gangs(demands: Iterable[Demand], standings: Mapping[str, Standing], snapshot: Snapshot) -> frozenset[str]:
     """Gangs for whose pods machines came in vain."""
-    return frozenset(name for demand, _, _ in _doubted(demands, standings) if (name := name_of_gang(demand.pod)))
+    names = (name_of_gang(demand.pod, snapshot.pod_groups) for demand, _, _ in _doubted(demands, standings))
+    return frozenset(name for name in names if name)
 
 
 def _doubted(demands: Iterable[Demand], standings: Mapping[str, Standing]) -> Iterator[tuple[Demand, str, Pause]]:

@@ -130,7 +130,8 @@ class _Look:
 
     def _held_for_gangs(self, outstanding: list[Pod], node: Node) -> frozenset[str]:
         """Pods that wait here for others of their gang; when that has lasted too long, they are given up here."""
-        held = [pod for pod in outstanding if name_of_gang(pod) in self._held]
+        named = [(pod, name_of_gang(pod, self._snapshot.pod_groups)) for pod in outstanding]
+        held = {pod.uid: (pod, gang) for pod, gang in named if gang in self._held}
         if not held:
             return frozenset()
         now, seconds = self._snapshot.now, self._settings.gang_seconds
@@ -139,12 +140,12 @@ class _Look:
             self.held_since[node.name] = since
             self.turn.wake(since + seconds)
         else:
-            self.given_up |= {(pod.uid, node.name) for pod in held}
+            self.given_up |= {(uid, node.name) for uid in held}
             self.turn.wake(now)
-            for pod in held:
-                text = f"node {node.name} has waited {seconds:.0f} s for others of gang {name_of_gang(pod)}, and opens"
+            for pod, gang in held.values():
+                text = f"node {node.name} has waited {seconds:.0f} s for others of gang {gang}, and opens"
                 self.turn.tell(Note(about(pod), "GangIncomplete", text, "Warning"))
-        return frozenset(pod.uid for pod in held)
+        return frozenset(held)
 
     def _send(self, pod: Pod, node: Node, pool: NodePool, beside: tuple[str, ...]) -> None:
         not_before = self._ledger.not_before.get(pod.uid, 0.0)

@@ -72,7 +72,7 @@ def question(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Question
         return None
     classes: dict[tuple[PodShape, tuple[str, ...], str], list[Demand]] = {}
     for demand in sorted(found.demands, key=lambda each: (each.pod.created_at, each.pod.key)):
-        gang = "" if demand.is_virtual else name_of_gang(demand.pod)
+        gang = "" if demand.is_virtual else name_of_gang(demand.pod, snapshot.pod_groups)
         classes.setdefault((demand.shape, demand.pools, gang), []).extend([demand] * demand.count)
     wanted = (DemandClass(shape, len(hand), pools, found.is_virtual) for (shape, pools, _), hand in classes.items())
     most_nodes = sum(demand.count for demand in found.demands)  # every node gets a pod
@@ -82,7 +82,7 @@ def question(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Question
     problem = with_settings(problem, settings, () if found.is_virtual else ledger.patterns)
     hands = tuple(tuple(hand) for hand in classes.values())
     if not found.is_virtual:
-        doubted = doubted_gangs(found.demands, market.standings)
+        doubted = doubted_gangs(found.demands, market.standings, snapshot)
         problem = replace(problem, gangs=gang_demands(hands, found.assigned, doubted, snapshot))
     return Question(problem, hands, found)
 

@@ -289,7 +289,7 @@ def _with_patience(
         else:
             waits[demand.name] = with_prospects(wait, outlook.of(demand), outlook.not_looked_at)
             again.append(wait.until)
-    tried = called_with(eligible, [each for each in found.demands if each.name not in barred])
+    tried = called_with(eligible, [each for each in found.demands if each.name not in barred], snapshot)
     return replace(found, waits=waits, demands=tried, again_at=sooner(found.again_at, *again))
 
 

@@ -117,7 +117,7 @@ class Judge:
                 self._look(moment, server)
 
     def hear_call(self, call: Call) -> None:
-        self._witness.hear_sent(call.text)
+        self._witness.hear_sent(call)
         self._look("sent", call)
 
     def hear_effect(self, call: Call) -> None:

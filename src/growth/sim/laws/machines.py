@@ -10,6 +10,7 @@ from msgspec import to_builtins
 from growth.model.instant import parse_instant
 from growth.model.node import POOL_LABEL
 from growth.model.nodepool import RELEASE_BRAKE
+from growth.model.offering import REQUEST_UID_LABEL
 from growth.model.pod import Pod
 from growth.model.quantity import parse_quantity
 from growth.model.resources import CPU, MEMORY, parse_amount, sum_resources
@@ -156,8 +157,8 @@ def on_fresh_caches(witness: Witness, server: Server) -> Complaint:
 
 def one_machine_for_each_request(witness: Witness, server: Server) -> Complaint:
     """S2: one live machine for each NodeRequest UID."""
-    uid = witness.request_uid(server)
-    twins = [one.name for one in witness.our_servers() if witness.request_uid(one) == uid]
+    uid = server.labels.get(REQUEST_UID_LABEL, "")
+    twins = [one.name for one in witness.our_servers() if one.labels.get(REQUEST_UID_LABEL, "") == uid]
     return f"request {uid!r} has machines {', '.join(twins)}" if not uid or len(twins) > 1 else None
 
 

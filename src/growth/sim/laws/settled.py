@@ -134,11 +134,17 @@ def _stuck_pools(witness: Witness) -> set[str]:
 
 
 def machines_without_a_record(witness: Witness) -> Iterator[str]:
-    """No machine without a NodeRequest, Node or NodeRemovalRequest."""
+    """No machine without a NodeRequest, Node or NodeRemovalRequest. One whose record a user erased is left to a person,
+    and told of, by a growth that did not order it: nobody but who did can know that it never had a node.
+    """
     store = witness.cluster.store
+    told = [event["note"] for event in store.read_all(EVENT) if event.get("reason") == "OrphanedMachine"]
     for server in witness.our_servers():
         is_recorded = any(store.get(kind, server.name) for kind in (REQUEST, REMOVAL, NODE))
-        if server.name not in witness.abandoned and not is_recorded:
+        is_anothers = witness.senders.get(f"create {server.name}") != witness.senders.get("")
+        is_told = any(f"({server.server_id})" in note for note in told)
+        is_left = server.name in witness.erased and is_anothers and is_told
+        if server.name not in witness.abandoned and not is_left and not is_recorded:
             yield f"machine {server.name} ({server.server_id}) belongs to nothing"
 
 

@@ -20,7 +20,7 @@ from typing import Final
 
 from msgspec import Struct, to_builtins
 
-from growth.model.gang import name_of_gang
+from growth.model.gang import read_gang
 from growth.model.node import POOL_LABEL, Taint
 from growth.model.offering import Offering
 from growth.model.pod import Pod, PodShape
@@ -288,7 +288,7 @@ def nobody_is_overtaken(witness: Witness, is_calm: bool) -> Complaint:
     since = witness.patience.calm_since
     if not is_calm or since is None:
         return None
-    waiting = [pod for pod in witness.pods.values() if _is_waiting(pod) and not name_of_gang(pod)]
+    waiting = [pod for pod in witness.pods.values() if _is_waiting(pod) and read_gang(pod) is None]
     waiting = [pod for pod in waiting if pod.shape.scheduler_name == witness.settings.scheduler.name]
     for node_name, bound in witness.bound.items() if waiting else ():
         for young in bound.values():

@@ -16,7 +16,7 @@ from growth.kube.codec import Codec
 from growth.model.instant import parse_instant
 from growth.model.node import DO_NOT_DISRUPT, POOL_LABEL, SCALE_DOWN_TAINT, Node
 from growth.model.nodepool import PAUSED
-from growth.model.offering import CLUSTER_LABEL, REQUEST_UID_LABEL
+from growth.model.offering import CLUSTER_LABEL
 from growth.model.pod import Pod
 from growth.model.settings import Settings
 from growth.providers.simulated import Server
@@ -131,6 +131,7 @@ class Witness:
         self.braked_since: dict[str, float] = {}  # pools; "" is the cluster
         self.protected_since: dict[str, float] = {}  # nodes that must not be disturbed
         self.sent_at: dict[str, float] = {}  # calls that left growth, by their text: the latest of each
+        self.senders: dict[str, int] = {}  # the lives that sent them; "" is the latest call of all
         self.heard_at: dict[str, float] = {}  # kinds, by their plural: when growth last heard of them
         self.sizes: dict[str, list[tuple[float, int]]] = {}  # of pools in nodes, each time that changed
         self.requests: dict[str, Json] = {}  # NodeRequests by name, also those that are gone
@@ -326,9 +327,9 @@ class Witness:
             drain = self.drains[pod.node_name] = Drain(removal, self.now, dict(counted), {})
         drain.evicted[owner] = drain.evicted.get(owner, 0) + 1
 
-    def hear_sent(self, text: str) -> None:
+    def hear_sent(self, call: Call) -> None:
         """growth sent this off."""
-        self.sent_at[text] = self.now
+        self.sent_at[call.text], self.senders[call.text], self.senders[""] = self.now, call.life, call.life
 
     def hear_kind(self, plural: str) -> None:
         """growth got a list, or news, of a kind."""
@@ -379,9 +380,6 @@ class Witness:
         sizes = self.sizes.get(pool, [])
         recent = [size for at, size in sizes if at > self.now - seconds]
         return max([*recent, *(size for _, size in sizes[: len(sizes) - len(recent)][-1:])], default=0)
-
-    def request_uid(self, server: Server) -> str:
-        return server.labels.get(REQUEST_UID_LABEL, "")
 
     def node(self, name: str) -> Node | None:
         stored = self.cluster.store.get(NODE, name)
