@@ -114,7 +114,7 @@ PLACES: Final = {
     "standings": "growth.plan.world.market:standings",
     "brake": "growth.plan.world.brake:Brake.why",
     "make_growth": "growth.controllers.growth:Growth.__init__",
-    "over_at_gate": "growth.controllers.act.gate:why_over_limit",
+    "over_at_gate": "growth.plan.world.limits:Tally.why_over",
     "protected_node": "growth.plan.world.nodes:is_protected_node",
     "protected_node_for_swaps": "growth.plan.world.swaps:is_protected_node",
     "protected_node_for_what_if": "growth.plan.nodes_down.what_if:is_protected_node",

@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from growth.cli.orphans import known_objects
 from growth.cli.session import THE_CLUSTER, ClusterAccess
-from growth.controllers.act.gate import read_live
+from growth.controllers.act.looks import read_live
 from growth.controllers.configuration import load_configuration
 from growth.kube.api.client import Client
 from growth.kube.api.errors import Conflict, EffectUnknown, KubeError, NotFound

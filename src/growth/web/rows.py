@@ -5,6 +5,7 @@ Amounts are in millicores and mebibytes, instants in seconds since the epoch. Te
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -18,7 +19,7 @@ from growth.model.nodepool import NodePool
 from growth.model.noderequest import NodeRemovalRequest, NodeRequest
 from growth.model.pod import Pod
 from growth.model.poolautoscaler import PoolAutoscaler
-from growth.model.resources import CPU, MEMORY
+from growth.model.resources import CPU, MEMORY, Resources
 from growth.model.settings import WarmPoolSettings
 from growth.plan.buffers.virtual_pods import ServedBuffer
 from growth.plan.warm_pools.size import watermarks
@@ -85,7 +86,13 @@ def workload_of(pod: Pod) -> str:
 
 
 def class_of(pod: Pod) -> str:
-    return f"{pod.shape.namespace}/{workload_of(pod)}|{pod.shape.requests}"
+    return f"{pod.shape.namespace}/{workload_of(pod)}|{_in_words(pod.shape.requests)}"
+
+
+@lru_cache(maxsize=4096)
+def _in_words(requests: Resources) -> str:
+    """Thousands of pods share a few amounts."""
+    return str(requests)
 
 
 def class_row(pod: Pod) -> Row:
@@ -95,7 +102,7 @@ def class_row(pod: Pod) -> Row:
         "workload": workload_of(pod),
         "cpu": requests[CPU],
         "memory": requests[MEMORY] // _MEBIBYTE,
-        "requests": str(requests) or "nothing",
+        "requests": _in_words(requests) or "nothing",
         "daemon": pod.is_daemon or pod.is_mirror,
     }
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from growth.controllers.act.gate import BindGate
+from growth.controllers.act.looks import BindGate
 from growth.controllers.act.pods import bind_pods, write_pods_unscheduled
 from growth.kube.api.client import Client
 from growth.kube.api.errors import Conflict

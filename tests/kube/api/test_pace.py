@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from growth.kube.api.pace import Backoff, Lane, Throttle
+from growth.kube.api.pace import Backoff, Lane, Places, Throttle
 from growth.sim.clock import SimRuntime, run_virtual
 
 
@@ -68,6 +68,54 @@ def test_while_the_server_asks_for_a_pause_only_urgent_requests_go() -> None:
     run_virtual(scene())
     lanes = [Lane.URGENT, Lane.URGENT, Lane.NORMAL, Lane.BACKGROUND, Lane.NORMAL]
     assert story == list(zip([0.5, 0.9, 2.0, 2.0, 3.0], lanes, strict=True))
+
+
+@given(st.lists(st.sampled_from(Lane), max_size=30), st.integers(1, 5), st.sets(st.integers(0, 29)))
+def test_no_more_are_under_way_than_there_are_places_and_every_place_is_given_back(
+    lanes: list[Lane], most: int, given_up: set[int]
+) -> None:
+    under_way: list[Lane] = []
+
+    async def work(places: Places, lane: Lane, order: int) -> None:
+        await places.take(lane)
+        under_way.append(lane)
+        try:
+            assert len([each for each in under_way if each is not Lane.URGENT]) <= most
+            await asyncio.sleep(1 + order % 3)
+        finally:
+            under_way.remove(lane)
+            places.give_back(lane)
+
+    async def scene() -> None:
+        places = Places(most)
+        tasks = [asyncio.create_task(work(places, lane, order)) for order, lane in enumerate(lanes)]
+        await asyncio.sleep(0)
+        for order in given_up & set(range(len(lanes))):
+            tasks[order].cancel()
+        said = await asyncio.gather(*tasks, return_exceptions=True)
+        assert not [each for each in said if isinstance(each, AssertionError)]
+        for _ in range(most):
+            await asyncio.wait_for(places.take(Lane.NORMAL), 1)
+
+    run_virtual(scene())
+
+
+def test_an_urgent_request_waits_for_no_place_and_a_more_important_one_goes_first() -> None:
+    story: list[str] = []
+
+    async def work(places: Places, lane: Lane) -> None:
+        await places.take(lane)
+        story.append(lane.name)
+        await asyncio.sleep(1)
+        places.give_back(lane)
+
+    async def scene() -> None:
+        places = Places(1)
+        lanes = [Lane.NORMAL, Lane.BACKGROUND, Lane.NORMAL, Lane.URGENT]
+        await asyncio.gather(*(work(places, lane) for lane in lanes))
+
+    run_virtual(scene())
+    assert story == ["NORMAL", "URGENT", "NORMAL", "BACKGROUND"]
 
 
 def test_a_request_given_up_costs_no_token() -> None:

@@ -21,7 +21,7 @@ from growth.model.snapshot import Snapshot
 from growth.plan.nodes_down import renewal
 from growth.plan.nodes_down.budgets import Recent
 from growth.plan.nodes_up import provisioning
-from growth.plan.world.limits import why_over_limit
+from growth.plan.world.limits import Tally
 from growth.plan.world.swaps import has_drifted, template_digest
 from growth.solver.existing.exchange import exchange
 from tests.plan.builders import (
@@ -184,9 +184,9 @@ def test_at_max_only_a_renewal_is_launched_and_only_inside_the_limits_of_all_poo
     def of(most: int) -> dict[str, NodePool]:
         return {"default": full(most)}
 
-    assert bool(why_over_limit(of(3), waiting.spec, machines, sold, Settings())) is (reason == "Replacement")
-    assert why_over_limit(of(3), waiting.spec, machines, sold, Settings(limits=PoolLimits(nodes=3))) != ""
-    assert why_over_limit(of(2), waiting.spec, machines, sold, Settings()) != ""  # one more, not two
+    assert bool(Tally(of(3), machines, sold, Settings()).why_over(waiting.spec)) is (reason == "Replacement")
+    assert Tally(of(3), machines, sold, Settings(limits=PoolLimits(nodes=3))).why_over(waiting.spec) != ""
+    assert Tally(of(2), machines, sold, Settings()).why_over(waiting.spec) != ""  # one more, not two
 
 
 # -------------------------------------------------------------------------------------------- drift

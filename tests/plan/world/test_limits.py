@@ -14,12 +14,12 @@ from growth.model.noderequest import UNANSWERED, NodeRemovalRequest, NodeRemoval
 from growth.model.settings import Settings
 from growth.plan.world.limits import (
     Member,
+    Tally,
     allowances,
     exempt_now,
     headroom,
     members,
     why_not_one_more,
-    why_over_limit,
     with_surge,
 )
 from growth.plan.world.machines import pool_of_machine
@@ -128,14 +128,25 @@ def test_law_s1_the_gate_counts_the_machines_the_provider_has() -> None:
     spec = NodeRequestSpec("default", "sim-small", "fsn1", {"cpu": "2"})
     pools = {"default": pool("default", limited("SMALL", 2))}
     machines = [machine(f"default-pool-{number}", SMALL) for number in range(2)]
-    assert why_over_limit(pools, spec, machines[:1], [SMALL], Settings()) == ""
-    assert why_over_limit(pools, spec, machines, [SMALL], Settings()) == "max 2 of SMALL in NodePool default is reached"
+    assert Tally(pools, machines[:1], [SMALL], Settings()).why_over(spec) == ""
+    assert Tally(pools, machines, [SMALL], Settings()).why_over(spec) == "max 2 of SMALL in NodePool default is reached"
     others = [replace(each, name=each.name.replace("default", "gpu")) for each in machines]
-    assert why_over_limit(pools, spec, others, [SMALL], Settings()) == ""
+    assert Tally(pools, others, [SMALL], Settings()).why_over(spec) == ""
     assert (
-        why_over_limit(pools, spec, others, [SMALL], Settings(limits=PoolLimits(nodes=2)))
+        Tally(pools, others, [SMALL], Settings(limits=PoolLimits(nodes=2))).why_over(spec)
         == "limits of the settings: at most 2 nodes"
     )
+
+
+@given(st.integers(0, 4), st.integers(0, 4))
+def test_orders_that_are_added_to_a_tally_count_as_if_they_were_machines(there: int, ordered: int) -> None:
+    spec = NodeRequestSpec("default", "sim-small", "fsn1", {"cpu": "2"})
+    pools = {"default": pool("default", limited("SMALL", 5), limits=PoolLimits(price_per_hour="0.035"))}
+    machines = [machine(f"default-pool-{number}", SMALL) for number in range(there + ordered)]
+    tally = Tally(pools, machines[:there], [SMALL], Settings())
+    for _ in range(ordered):
+        tally.add(spec)
+    assert tally.why_over(spec) == Tally(pools, machines, [SMALL], Settings()).why_over(spec)
 
 
 def test_the_pool_of_a_machine_is_in_its_label_or_else_in_its_name() -> None:

@@ -5,6 +5,7 @@ what is wrong."""
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
 from msgspec.structs import replace
@@ -107,8 +108,10 @@ def no_limits_of_all() -> Any:
     def of_pools_only(snapshot: Any, settings: Any) -> Any:
         return allowed(snapshot, replace(settings, limits=PoolLimits()))
 
-    def at_gate(*arguments: Any) -> Any:
-        return over(*arguments[:-1], replace(arguments[-1], limits=PoolLimits()))
+    def at_gate(tally: Any, spec: Any) -> Any:
+        others = copy(tally)
+        others._left = tuple(each for each in tally._left if each.pool)
+        return over(others, spec)
 
     allowed, over = now("allowances"), now("over_at_gate")
     return replaced(allowances=of_pools_only, over_at_gate=at_gate, over_limit=lambda *_: {})

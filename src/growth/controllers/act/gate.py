@@ -16,64 +16,46 @@ Answers None (open) or the Outcome that says why not.
 | brake: while many nodes are NotReady, none of them, unless its machine is off | | ✓ |
 | leadership, last of all | ✓ | ✓ |
 
-| read live before a bind | if not |
-| --- | --- |
-| our start-up taint is on the node: the scheduler keeps off | Conflict: planned again |
-| every pod there is one that the plan counted | TryLater: when the caches know it, planned again |
-
-Before binds of growth's own scheduler, to nodes that others may use as well, only the second is asked: a watch that
-lags shows room that is taken. The taint alone does not say that the room is free: pods that tolerate everything come
-past it, and a user who takes it off lets in others before growth puts it back. A kubelet rejects what has no room. The
-node is read first, then its pods, so a pod that came before the taint is seen. One look at a node serves all pods that
-are bound to it within a second; those asked for meanwhile wait for it."""
+What is read live before a bind: `controllers/act/looks`."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Collection
-from typing import Any, Final
+from operator import is_
+from typing import Final
 
 import msgspec
 
+from growth.controllers.act.looks import BindGate, SharedReads, read_live
 from growth.controllers.observe.observer import Observer
 from growth.kube.api.client import Client
-from growth.kube.api.errors import KubeError, NotFound
+from growth.kube.api.errors import NotFound
 from growth.kube.api.errors import Refused as ApiRefused
-from growth.kube.api.resources import NODE_POOLS, NODE_REMOVAL_REQUESTS, NODE_REQUESTS, NODES, PODS, Resource
+from growth.kube.api.resources import NODE_POOLS, NODE_REMOVAL_REQUESTS, NODE_REQUESTS, NODES, PODS
 from growth.kube.codec import Codec
 from growth.kube.codec.own import read_node_removal_request
 from growth.kube.fence import Fence
 from growth.model.action import BindPod, DeleteMachine, FinishRemoval, LaunchMachine
 from growth.model.api import FINALIZER
 from growth.model.labels import Labels
-from growth.model.node import POOL_LABEL, STARTUP_TAINT, Node
+from growth.model.node import POOL_LABEL, Node
 from growth.model.nodepool import PAUSED
 from growth.model.noderequest import DEPROVISIONING, PENDING, NodeRemovalRequest
 from growth.model.offering import Machine
 from growth.model.outcome import Accepted, Conflict, Outcome, Refused, TryLater, Unknown
-from growth.model.pod import FINISHED, Pod
+from growth.model.pod import Pod
 from growth.model.settings import Settings
 from growth.plan.nodes_down.attempts import is_irrevocable
 from growth.plan.nodes_down.drain import has_returned
 from growth.plan.nodes_down.what_if import Evictability
 from growth.plan.world.brake import is_switched_off, why_braked
-from growth.plan.world.limits import counts, why_over_limit
+from growth.plan.world.limits import Tally, counts
 from growth.plan.world.machines import is_node_of, last_part, names_another
 from growth.plan.world.nodes import is_kept_by_wish, is_lost, was_ever_ready
 from growth.providers.contract import Gone, Provider, ProviderError
 
 OLDEST_CACHE_SECONDS: Final = 150.0  # bookmarks come once a minute
 _CLOSED_SECONDS: Final = 10.0
-_LOOK_SECONDS: Final = 1.0  # how long one look at a node serves, before a bind
-_UNCOUNTED_SECONDS: Final = 2.0
-
-
-async def read_live(client: Client, resource: Resource, name: str, namespace: str = "") -> Any:
-    """The object as the API server has it now, or None."""
-    try:
-        return msgspec.json.decode(await client.get(resource, name, namespace))
-    except NotFound:
-        return None
 
 
 async def _pods_on(client: Client, codec: Codec, node: str) -> tuple[Pod, ...]:
@@ -101,6 +83,9 @@ class Gate:
         self._cluster = cluster
         self.fence = fence
         self._ordered: dict[str, Machine] = {}  # launches the provider's list may not show yet
+        self._tally: Tally | None = None  # None: everything must be counted anew
+        self._tallied: tuple[object, ...] = ()  # what it was counted from
+        self._pools = SharedReads(client, NODE_POOLS)
         self._binds = BindGate(client, clock)
 
     async def why_not_launch(self, action: LaunchMachine) -> Outcome | None:
@@ -136,6 +121,7 @@ class Gate:
         """A launch that surely did not happen frees its place again."""
         if not isinstance(outcome, Accepted | Unknown):
             self._ordered.pop(name, None)
+            self._tally = None
 
     async def _why_not_delete(self, action: DeleteMachine) -> Outcome | None:
         live = await read_live(self._client, NODE_REMOVAL_REQUESTS, action.removal.name)
@@ -189,7 +175,7 @@ class Gate:
 
     async def _why_paused(self, pool: str) -> Outcome | None:
         """Read live: a pause holds from the moment it is written, not from when the watch brings it."""
-        live = await read_live(self._client, NODE_POOLS, pool)
+        live = await self._pools.read(pool)
         is_paused = live is not None and (live["metadata"].get("annotations") or {}).get(PAUSED) == "true"
         return TryLater(f"growth is paused for pool {pool}", _CLOSED_SECONDS) if is_paused else None
 
@@ -206,26 +192,39 @@ class Gate:
         return None if is_over else TryLater(why, _CLOSED_SECONDS)
 
     def _why_over_limit(self, action: LaunchMachine) -> Outcome | None:
-        """Count every machine the provider shows and every order it may not show yet; the place is taken at once."""
-        pools = self._observer.pools.view()
-        if action.spec.pool not in pools:
-            return Conflict(f"NodePool {action.spec.pool} is gone")
-        supply = self._observer.supply
+        """Every machine counts that the provider shows, and every order it may not show yet; the place is taken at
+        once. What was counted a moment ago serves again, with the orders since: at worst it counts too many, so before
+        an order is held everything is counted anew.
+        """
+        pools, supply, spec = self._observer.pools.view(), self._observer.supply, action.spec
+        if spec.pool not in pools:
+            return Conflict(f"NodePool {spec.pool} is gone")
         if supply.machines_at is None:
             return TryLater("the provider has not yet said which machines exist", _CLOSED_SECONDS)
-        known = self._observer.snapshot()
+        parts = (pools, supply.machines, supply.offerings)
+        is_counted = action.request.name in self._ordered or action.request.name in supply.machines
+        is_known = not is_counted and len(self._tallied) == len(parts) and all(map(is_, self._tallied, parts))
+        tally = self._tally if is_known else None
+        if tally is None or tally.why_over(spec):
+            tally = Tally(pools, self._counted(action.request.name), supply.offerings, self._settings)
+            self._tally, self._tallied = tally, parts
+        over = tally.why_over(spec)
+        if over:
+            self._tally = None
+            return TryLater(over, _CLOSED_SECONDS)
+        tally.add(spec)
+        self._ordered[action.request.name] = _ordered_machine(action)
+        return None
+
+    def _counted(self, asked: str) -> tuple[Machine, ...]:
+        """All machines but the one that is asked for: it may be asked for again, and counts once."""
+        known, machines = self._observer.snapshot(), self._observer.supply.machines
         # an order without a record or a node of ours any more has no machine that only we remember
         counted_for = {name for name, request in known.requests.items() if counts(request, known)}
         counted_for |= {name for name, node in known.nodes.items() if node.pool}
-        forgotten = set(self._ordered) - counted_for | set(supply.machines)
+        forgotten = set(self._ordered) - counted_for | set(machines)
         self._ordered = {name: order for name, order in self._ordered.items() if name not in forgotten}
-        counted = {**self._ordered, **supply.machines}
-        counted.pop(action.request.name, None)  # asked for again: it counts once
-        over = why_over_limit(pools, action.spec, tuple(counted.values()), supply.offerings, self._settings)
-        if over:
-            return TryLater(over, _CLOSED_SECONDS)
-        self._ordered[action.request.name] = _ordered_machine(action)
-        return None
+        return tuple(each for name, each in {**self._ordered, **machines}.items() if name != asked)
 
     async def _why_occupied(self, removal: NodeRemovalRequest) -> Outcome | None:
         """A pod that came back after an eviction holds nothing up, unless it must not be disrupted."""
@@ -295,92 +294,3 @@ async def _answered(question: Awaitable[Outcome | None]) -> Outcome | None:
 def _ordered_machine(action: LaunchMachine) -> Machine:
     spec = action.spec
     return Machine("", action.request.name, spec.target_offering, spec.location, labels=Labels({POOL_LABEL: spec.pool}))
-
-
-class _Name(msgspec.Struct, frozen=True, gc=False):
-    name: str
-    namespace: str = ""
-    uid: str = ""
-
-
-class _Progress(msgspec.Struct, frozen=True, gc=False):
-    phase: str = ""
-
-
-class _Guest(msgspec.Struct, frozen=True, gc=False):
-    """What counts of a pod that stands on a node; a hundred of them are read before each bind."""
-
-    metadata: _Name
-    status: _Progress = _Progress()
-
-
-class _Look:
-    """What was seen of one node, and when."""
-
-    def __init__(self) -> None:
-        self.lock = asyncio.Lock()
-        self.at = float("-inf")
-        self.is_held = False
-        self.pods: dict[str, str] = {}  # by UID, those that have not finished
-        self.error: KubeError | None = None  # every bind that waited for this look fails with it
-
-
-class BindGate:
-    """The part of the gate before a bind: looks at nodes, and remembers each look for a second."""
-
-    def __init__(self, client: Client, clock: Callable[[], float]) -> None:
-        self._client, self._clock = client, clock
-        self._looks: dict[tuple[str, bool], _Look] = {}  # by node, and whether our taint was asked for
-
-    async def why_not_bind(self, node: str, beside: Collection[str]) -> Outcome | None:
-        """`beside`: UIDs of the pods that the plan counted there."""
-        look = await self._look_at(node, asks_taint=True)
-        if not look.is_held:
-            return Conflict(f"node {node} is no longer held by our start-up taint")
-        return _why_uncounted(node, look, beside)
-
-    async def why_not_bind_among(self, node: str, beside: Collection[str]) -> TryLater | None:
-        return _why_uncounted(node, await self._look_at(node, asks_taint=False), beside)
-
-    async def _look_at(self, node: str, *, asks_taint: bool) -> _Look:
-        self._looks = {each: look for each, look in self._looks.items() if look.lock.locked() or self._is_fresh(look)}
-        look = self._looks.setdefault((node, asks_taint), _Look())
-        async with look.lock:
-            if not self._is_fresh(look):
-                await self._renew(look, node, asks_taint)
-        if look.error is not None:
-            raise look.error
-        return look
-
-    def _is_fresh(self, look: _Look) -> bool:
-        return self._clock() - look.at < _LOOK_SECONDS
-
-    async def _renew(self, look: _Look, node: str, asks_taint: bool) -> None:
-        began_at = self._clock()
-        try:
-            look.is_held = asks_taint and await self._is_held(node)
-            look.pods = await self._guests(node) if look.is_held or not asks_taint else {}
-            look.at, look.error = began_at, None
-        except KubeError as error:
-            look.at, look.error = self._clock(), error
-
-    async def _is_held(self, node: str) -> bool:
-        live = await read_live(self._client, NODES, node)
-        taints = live["spec"].get("taints") or () if live is not None else ()
-        return any(taint["key"] == STARTUP_TAINT.key for taint in taints)
-
-    async def _guests(self, node: str) -> dict[str, str]:
-        items, _ = await self._client.list(PODS, fields=f"spec.nodeName={node}")
-        guests = (msgspec.json.decode(item, type=_Guest) for item in items)
-        return {
-            each.metadata.uid: f"{each.metadata.namespace}/{each.metadata.name}"
-            for each in guests
-            if each.status.phase not in FINISHED
-        }
-
-
-def _why_uncounted(node: str, look: _Look, beside: Collection[str]) -> TryLater | None:
-    counted = frozenset(beside)
-    uncounted = next((key for uid, key in look.pods.items() if uid not in counted), "")
-    why = f"pod {uncounted} is on node {node}, and the plan has not counted it"
-    return TryLater(why, _UNCOUNTED_SECONDS) if uncounted else None

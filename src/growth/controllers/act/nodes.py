@@ -13,8 +13,9 @@ from typing import Any, Protocol
 
 import msgspec
 
-from growth.controllers.act.gate import Gate, read_live
+from growth.controllers.act.gate import Gate
 from growth.controllers.act.join_tokens import Mint, why_not_minted
+from growth.controllers.act.looks import read_live
 from growth.controllers.loop.metrics import Metrics
 from growth.kube.api.client import Client
 from growth.kube.api.errors import AlreadyExists, EffectUnknown, Forbidden, Invalid, KubeError, NotFound

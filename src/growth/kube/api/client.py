@@ -111,9 +111,10 @@ class Rule(Struct, frozen=True, rename="camel"):
         """Whether it allows this on the object of that name, or on any; `resource` is a plural, or a plural and its
         subresource.
         """
-        asked = ((verb, self.verbs), (group, self.api_groups), (resource, self.resources))
+        is_of_resource = resource in self.resources or "*" in self.resources
+        is_of_group = group in self.api_groups or "*" in self.api_groups
         is_named = not self.resource_names or name in self.resource_names
-        return is_named and all(one in given or "*" in given for one, given in asked)
+        return is_of_resource and is_of_group and is_named and (verb in self.verbs or "*" in self.verbs)
 
 
 class _RulesStatus(Struct, rename="camel"):

@@ -86,6 +86,43 @@ class Throttle:
         return self._tokens
 
 
+class Places:
+    """At most so many requests under way at a time; an urgent one goes beside them. More would not be served sooner:
+    each opens a connection of its own, and an API server with too many at once refuses them.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._free = most
+        self._turns = count()
+        self._waiting: list[tuple[Lane, int, asyncio.Future[None]]] = []
+
+    async def take(self, lane: Lane) -> None:
+        """Wait for a place; it must be given back."""
+        if lane is Lane.URGENT:
+            return
+        if self._free:
+            self._free -= 1
+            return
+        turn = asyncio.get_running_loop().create_future()
+        heapq.heappush(self._waiting, (lane, next(self._turns), turn))
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self.give_back(lane)
+            raise
+
+    def give_back(self, lane: Lane) -> None:
+        if lane is Lane.URGENT:
+            return
+        while self._waiting:
+            turn = heapq.heappop(self._waiting)[2]
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self._free += 1
+
+
 class Backoff:
     """Waits that double up to a limit, each between half and the whole of its step."""
 

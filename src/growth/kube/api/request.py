@@ -29,7 +29,7 @@ from growth.kube.api.errors import (
     Unreachable,
     error_from_answer,
 )
-from growth.kube.api.pace import Backoff, Lane, Throttle
+from growth.kube.api.pace import Backoff, Lane, Places, Throttle
 from growth.kube.api.server_time import ServerTime
 from growth.kube.api.transport import NeverSent, Request, Response, Transport, TransportError, Withheld
 
@@ -39,6 +39,7 @@ _LONGEST_PAUSE_SECONDS: Final = 5.0  # of all requests, after a 429 to one of th
 class ClientSettings(Struct, frozen=True):
     requests_per_second: float = 50.0
     burst: int = 100
+    at_once: int = 64  # requests under way, urgent ones and watches not counted
     timeout_seconds: float = 30.0  # for a whole answer, or for the headers of a stream
     attempts: int = 4  # of a request that may be repeated
     retry_after_limit_seconds: float = 30.0  # a server that asks for more gets its refusal passed on
@@ -62,6 +63,7 @@ class Sender:
         self._may_write = may_write
         self._write_seconds = write_seconds
         self._throttle = Throttle(runtime, settings.requests_per_second, settings.burst)
+        self._places = Places(settings.at_once)
 
     async def answer(
         self, request: Request, *, writes: bool, lane: Lane = Lane.NORMAL, is_sent_once: bool = False
@@ -85,6 +87,13 @@ class Sender:
             _lost(error, writes=False)
 
     async def _attempt(self, request: Request, writes: bool, lane: Lane) -> bytes:
+        await self._places.take(lane)
+        try:
+            return await self._attempt_now(request, writes, lane)
+        finally:
+            self._places.give_back(lane)
+
+    async def _attempt_now(self, request: Request, writes: bool, lane: Lane) -> bytes:
         await self._throttle.take(lane)
         unsent = NotLeader(f"{request.method} {request.path} was not sent: leadership is not certain")
         if writes and not self._may_write():

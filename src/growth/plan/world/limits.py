@@ -362,20 +362,30 @@ def _why_not(allowance: Allowance, member: Member) -> str | None:
     return f"{allowance.stated['price']} ({left_price:.4f} left)"
 
 
-def why_over_limit(
-    pools: Mapping[str, NodePool],
-    spec: NodeRequestSpec,
-    machines: Iterable[Machine],
-    offerings: Iterable[Offering],
-    settings: Settings,
-) -> str:
-    """Would one more machine break a limit, by the provider's own list? Asked by the gate, last of all. Empty: no."""
-    price_list = _PriceList(offerings)
-    present = [
-        price_list.member(machine.name, pool_of_machine(machine), machine.offering, machine.location)
-        for machine in machines
-    ]
-    wanted = price_list.of_order("", spec)
-    left = allowances(pools, settings, present)
-    left = with_surge(left) if spec.reason == RENEWAL else left
-    return why_not_one_more(left, wanted)
+class Tally:
+    """What every limit leaves beside these machines, by the provider's own list, and less with each order that is
+    added. Asked by the gate, last of all: counting all machines anew for each of a thousand orders takes longer than
+    to buy them.
+    """
+
+    def __init__(
+        self,
+        pools: Mapping[str, NodePool],
+        machines: Iterable[Machine],
+        offerings: Iterable[Offering],
+        settings: Settings,
+    ) -> None:
+        self._prices = _PriceList(offerings)
+        present = [
+            self._prices.member(machine.name, pool_of_machine(machine), machine.offering, machine.location)
+            for machine in machines
+        ]
+        self._left = allowances(pools, settings, present)
+
+    def why_over(self, spec: NodeRequestSpec) -> str:
+        """The limit that this order would break. Empty: none."""
+        left = with_surge(self._left) if spec.reason == RENEWAL else self._left
+        return why_not_one_more(left, self._prices.of_order("", spec))
+
+    def add(self, spec: NodeRequestSpec) -> None:
+        self._left = with_member(self._left, self._prices.of_order("", spec))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from growth.controllers.act.gate import BindGate
+from growth.controllers.act.looks import BindGate, SharedReads
 from growth.kube.api.client import Client
 from growth.kube.api.errors import Refused
 from growth.kube.api.resources import NODES, PODS
@@ -105,6 +105,22 @@ def test_those_who_ask_at_the_same_time_share_one_look_and_its_failure(forbids: 
         askers = [house.runtime.spawn(f"asker {number}", is_refused(gate)) for number in range(5)]
         assert [await asker for asker in askers] == [forbids] * 5
         assert line.requests == requests
+        return None
+
+    assert asked(story) is None
+
+
+def test_who_asks_while_an_object_is_read_gets_what_was_read_after_it_asked_and_all_such_share_one_read() -> None:
+    async def story(house: Gatehouse) -> Outcome | None:
+        line = Counting(house, forbids=False)
+        reads = SharedReads(Client(line, house.runtime), NODES)
+        first = house.runtime.spawn("first", reads.read(NODE))
+        await house.runtime.sleep(0.1)
+        await house.client.merge_patch(NODES, NODE, {"metadata": {"labels": {"is": "changed"}}})
+        others = [house.runtime.spawn(f"asker {number}", reads.read(NODE)) for number in range(5)]
+        await first
+        assert [(await other)["metadata"]["labels"]["is"] for other in others] == ["changed"] * 5
+        assert line.requests == 2
         return None
 
     assert asked(story) is None
