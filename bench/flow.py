@@ -19,7 +19,7 @@ from growth.model.labels import HOSTNAME, ZONE, Labels, LabelSelector, Requireme
 from growth.model.node import Node, Taint
 from growth.model.pod import Pod, PodAffinityTerm, PodShape, Toleration, TopologySpread
 from growth.model.resources import Resources
-from growth.model.settings import SchedulerSettings
+from growth.model.scheduler import SchedulerSettings
 from growth.solver.flow import Fleet, Group, Round, place
 
 GIB = 2**30

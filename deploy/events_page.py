@@ -34,6 +34,12 @@ PODS: Final = {
         "Pod", "growth's own scheduler has no place for it; the reasons add up over all nodes.", True
     ),
     "FailedBinding": Told("Pod", "growth's own scheduler could not bind it.", True),
+    "ServesDefaultScheduler": Told(
+        "Lease", "Nobody renews kube-scheduler's Lease: growth places the pods in its stead."
+    ),
+    "LeftToKubeScheduler": Told(
+        "Lease", "kube-scheduler renews its Lease: the pods of default-scheduler are left to it.", True
+    ),
     "Preempting": Told("Pod", "Less important pods make way for it; the message names them."),
     "Preempted": Told("Pod", "It makes way for a more important pod of growth's own scheduler.", True),
 }

@@ -36,7 +36,7 @@ def test_flags_lie_over_the_environment_and_the_environment_over_the_file(tmp_pa
 def test_the_scheduler_is_off_and_a_flag_turns_it_on_and_leaves_its_costs_as_the_file_has_them(tmp_path: Path) -> None:
     found = load_configuration(written(tmp_path, "plans: {scheduler: {softTaintCost: 7}}"), {}, {})
     assert not found.plans.scheduler.enabled
-    turned_on = with_scheduler(found, enabled=True).plans.scheduler
+    turned_on = with_scheduler(found, enabled=True, serves_default=None).plans.scheduler
     assert (turned_on.enabled, turned_on.soft_taint_cost) == (True, 7)
 
 

@@ -13,7 +13,8 @@ from deploy.generate import CHART, ROOT, generated, providers, stale
 from growth.controllers.act.join_tokens import JoinTokens
 from growth.controllers.act.role import lease_rights, parts, rules
 from growth.controllers.configuration import Configuration, PageSettings
-from growth.model.settings import SchedulerSettings, Settings, WarmPoolSettings
+from growth.model.scheduler import SchedulerSettings
+from growth.model.settings import Settings, WarmPoolSettings
 from growth.model.warmpool import WarmPoolKind
 from growth.providers.hetzner.settings import HetznerSettings, Launch, Reserved
 

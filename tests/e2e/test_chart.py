@@ -119,6 +119,8 @@ _OWN_KIND = (f"{_KIND}.group=a.example", f"{_KIND}.version=v1", f"{_KIND}.plural
         ("settings.featureGates=PoolAutoscaler=false", *_OWN_KIND),
         (r"settings.featureGates=PoolAutoscaler=false\,CapacityBuffer=false", "settings.observe=true"),
         ("settings.plans.scheduler.enabled=true",),
+        ("settings.plans.scheduler.enabled=true", "settings.plans.scheduler.servesDefault=true"),
+        ("settings.plans.scheduler.name=default-scheduler", "settings.observe=true"),
         ("settings.page.host=0.0.0.0",),
         _OWN_KIND,
         (*_OWN_KIND, f"{_KIND}.readsScale=true"),

@@ -11,7 +11,8 @@ import pytest
 from msgspec.structs import replace
 
 from growth.controllers.growth import Installation
-from growth.model.settings import SchedulerSettings, Settings
+from growth.model.scheduler import SchedulerSettings
+from growth.model.settings import Settings
 from growth.sim.apiserver.admission import Admission
 from growth.sim.apiserver.kinds import BY_NAME
 from growth.sim.apiserver.objects import deployment, node_pool, pod_spec

@@ -58,11 +58,14 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- $rules := $parts.watch -}}
 {{- if $buffers }}{{ $rules = concat $rules $parts.watchBuffers }}{{ end -}}
 {{- if $warm }}{{ $rules = concat $rules $parts.watchWarmPools }}{{ end -}}
+{{- $scheduler := dig "plans" "scheduler" dict $settings -}}
+{{- $standsIn := or (dig "servesDefault" false $scheduler) (eq (dig "name" "growth" $scheduler) "default-scheduler") -}}
+{{- if and (dig "enabled" false $scheduler) $standsIn }}{{ $rules = concat $rules $parts.watchKubeScheduler }}{{ end -}}
 {{- if not $settings.observe }}
 {{- $rules = concat $rules $parts.act -}}
 {{- if $buffers }}{{ $rules = concat $rules $parts.actBuffers }}{{ end -}}
 {{- if $warm }}{{ $rules = concat $rules $parts.actWarmPools }}{{ end -}}
-{{- if dig "plans" "scheduler" "enabled" false $settings }}{{ $rules = concat $rules $parts.actScheduler }}{{ end -}}
+{{- if dig "enabled" false $scheduler }}{{ $rules = concat $rules $parts.actScheduler }}{{ end -}}
 {{- end }}
 {{- if include "growth.exposedPagePort" . }}{{ $rules = concat $rules $parts.page }}{{ end -}}
 {{- if $warm }}

@@ -54,6 +54,10 @@ def run(  # noqa: PLR0913 - every flag is an argument
     scheduler: Annotated[
         bool | None, Parameter(help="Bind pods whose schedulerName is growth, placed by min-cost flow.")
     ] = None,
+    default_scheduler: Annotated[
+        bool | None,
+        Parameter(help="With --scheduler: also pods of default-scheduler, where kube-scheduler is off."),
+    ] = None,
     leader_election: Annotated[bool | None, Parameter(help="Needed as soon as there may be two of us.")] = None,
     feature_gates: Annotated[str | None, Parameter(help="CapacityBuffer=false, PoolAutoscaler=false: off.")] = None,
     print_settings: Annotated[bool, Parameter(negative="", help="Print the settings in force and end.")] = False,
@@ -67,9 +71,7 @@ def run(  # noqa: PLR0913 - every flag is an argument
         "leaderElection": leader_election,
         "featureGates": feature_gates,
     }
-    configuration = load_configuration(settings, os.environ, flags)
-    if scheduler is not None:
-        configuration = with_scheduler(configuration, scheduler)
+    configuration = with_scheduler(load_configuration(settings, os.environ, flags), scheduler, default_scheduler)
     if print_settings:
         print(print_configuration(configuration), end="")
         return

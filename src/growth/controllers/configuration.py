@@ -168,10 +168,13 @@ def _hint(content: Mapping[str, Any]) -> str:
     return f"; did you mean {similar[0]}?" if similar else ""
 
 
-def with_scheduler(configuration: Configuration, enabled: bool) -> Configuration:
-    """The settings with growth's own scheduler on or off: a flag for what is deep in the file."""
-    plans = configuration.plans
-    return replace(configuration, plans=replace(plans, scheduler=replace(plans.scheduler, enabled=enabled)))
+def with_scheduler(configuration: Configuration, enabled: bool | None, serves_default: bool | None) -> Configuration:
+    """The settings with growth's own scheduler on or off, for pods of the default scheduler too or not: flags for what
+    is deep in the file. None: as the file says.
+    """
+    plans, given = configuration.plans, {"enabled": enabled, "serves_default": serves_default}
+    changed = {name: value for name, value in given.items() if value is not None}
+    return replace(configuration, plans=replace(plans, scheduler=replace(plans.scheduler, **changed)))
 
 
 def with_money(plans: Settings, provider: str) -> Settings:

@@ -35,11 +35,41 @@ from growth.kube.api.request import ClientSettings
 from growth.kube.api.resources import LEASES
 from growth.kube.api.transport import Transport
 from growth.kube.fence import Fence
-from growth.model.instant import format_precise_instant
+from growth.model.instant import InstantError, format_precise_instant, parse_instant
 from growth.runtime import Runtime
 
 _STILL_SECONDS: Final = 30.0  # an attempt is two requests, each with a limit below the period
+_USUAL_SECONDS: Final = 15.0  # of a Lease that does not say how long it holds
 _FAILING_SECONDS: Final = 5.0  # one attempt may fail: somebody else was quicker
+
+
+class LeaseSpec(Struct, frozen=True, rename="camel"):
+    holder_identity: str | None = None
+    lease_duration_seconds: int | None = None
+    renew_time: str | None = None
+
+    @property
+    def seconds(self) -> float:
+        """So long it holds after a renewal."""
+        return float(self.lease_duration_seconds or _USUAL_SECONDS)
+
+    @property
+    def renewed_at(self) -> float | None:
+        """None: never, or what is written there is no time."""
+        try:
+            return None if self.renew_time is None else parse_instant(self.renew_time)
+        except InstantError:
+            return None
+
+    @property
+    def held_until(self) -> float | None:
+        return None if self.renewed_at is None else self.renewed_at + self.seconds
+
+
+class Lease(Struct, frozen=True):
+    """Who leads, as the API server knows it."""
+
+    spec: LeaseSpec = LeaseSpec()
 
 
 class LeaseSettings(Struct, frozen=True):

@@ -11,10 +11,10 @@ from msgspec import Meta, Struct
 
 from growth.model.nodepool import PoolLimits
 from growth.model.poolautoscaler import ScaleTarget, WindowSeconds, ZoneName
+from growth.model.scheduler import SchedulerSettings
 from growth.model.warmpool import KNOWN_KINDS, WarmPoolKind
 
 Span = Annotated[float, Meta(ge=0, le=31_536_000)]
-Cost = Annotated[int, Meta(ge=0, le=1_000_000)]
 Attempts = Annotated[int, Meta(ge=1, le=100)]
 Headroom = Annotated[float, Meta(ge=0, le=10)]
 
@@ -73,79 +73,6 @@ class WarmPoolSettings(Struct, frozen=True, rename="camel", forbid_unknown_field
         """Every kind that may be scaled."""
         own = {each.name for each in self.kinds}
         return (*(each for each in KNOWN_KINDS if each.name in self.targets and each.name not in own), *self.kinds)
-
-
-class SchedulerSettings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """How growth places pods itself, by min-cost flow. Costs are whole numbers, compared with each other only."""
-
-    enabled: Annotated[
-        bool,
-        Meta(
-            description=(
-                "Whether growth binds waiting pods whose `schedulerName` is `name`; `growth run --scheduler` turns it "
-                "on."
-            )
-        ),
-    ] = False
-    name: Annotated[str, Meta(min_length=1, max_length=63, description="The scheduler name that pods must carry.")] = (
-        "growth"
-    )
-    cost_model: Annotated[
-        Literal["spread", "pack", "cheapest"],
-        Meta(
-            description=(
-                "What makes a machine cheap: little on it (`spread`), much on it (`pack`), or that it is kept anyway "
-                "or costs little (`cheapest`)."
-            )
-        ),
-    ] = "spread"
-    load_cost: Annotated[
-        Cost, Meta(description="What one more pod of mean size costs on a machine of mean size (`spread`, `pack`).")
-    ] = 100
-    price_cost: Annotated[
-        Cost,
-        Meta(
-            description=(
-                "What one unit of price per hour costs (`cheapest`); shared by the pods that an empty machine holds."
-            )
-        ),
-    ] = 100_000
-    soft_taint_cost: Annotated[
-        Cost, Meta(description="For each PreferNoSchedule taint of a machine that the pod does not tolerate.")
-    ] = 1
-    preference_cost: Annotated[
-        Cost,
-        Meta(
-            description="For each unit of weight (1 to 100) of a preference of the pod that the machine does not meet."
-        ),
-    ] = 1
-    waiting_cost: Annotated[
-        Cost,
-        Meta(
-            description="For each minute, of at most an hour, that a pod has waited: who waited longest stays out last."
-        ),
-    ] = 10
-    preemption: Annotated[
-        Literal["Auto", "BuyFirst", "PreemptFirst", "Never"],
-        Meta(
-            description=(
-                "Whether pods of lower priority make way for one that has no place: only where no machine was ordered "
-                "for it within half a minute (`BuyFirst`), at once (`PreemptFirst`), or never; `Auto` buys first while "
-                "half of the machines that came lately were Ready within two minutes."
-            )
-        ),
-    ] = "Auto"
-    pods_per_round: Annotated[
-        int,
-        Meta(
-            ge=1,
-            le=100_000,
-            description="How many pods are placed and bound in one round; the others have their turn next.",
-        ),
-    ] = 2_000
-    parallel_binds: Annotated[
-        int, Meta(ge=1, le=1_000, description="How many requests that bind pods are under way at a time.")
-    ] = 64
 
 
 class Settings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):

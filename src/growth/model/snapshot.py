@@ -21,6 +21,7 @@ from growth.model.noderequest import NodeRemovalRequest, NodeRequest
 from growth.model.offering import Machine, Offering
 from growth.model.pod import Pod, PodShape
 from growth.model.poolautoscaler import PoolAutoscaler
+from growth.model.scheduler import KubeScheduler
 from growth.model.volumes import Claim, StorageClass, Volume, VolumeNode
 from growth.model.warmpool import WarmPoolView
 
@@ -139,4 +140,5 @@ class Snapshot(Struct, frozen=True):
     )
     buffers: BufferWorld = NO_BUFFERS  # spare capacity that was declared, and what it refers to
     pod_groups: PodGroups = PodGroups()  # of the kinds that pods name
+    kube_scheduler: KubeScheduler = KubeScheduler()  # looked for only where growth is to stand in for it
     memo: Memo = field(default_factory=Memo)

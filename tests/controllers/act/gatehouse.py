@@ -79,7 +79,7 @@ class Gatehouse:
         self.client = Client(self.server, self.runtime)
         self.metrics = metrics = Metrics(self.runtime)
         self.supply = Supply(self.shelf, CLUSTER, self.runtime)
-        self.observer = Observer(self.client, self.runtime, self.supply, metrics)
+        self.observer = Observer(self.client, self.runtime, self.supply, metrics, settings)
         self.gate = Gate(
             self.client,
             self.shelf,

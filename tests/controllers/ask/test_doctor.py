@@ -8,7 +8,9 @@ from growth.controllers.ask.doctor import Finding
 from growth.controllers.ask.hetzner_check import examine_join_tokens
 from growth.kube.api.client import Client
 from growth.kube.crds import KINDS, definitions
+from growth.model.instant import format_precise_instant
 from growth.model.nodepool import PoolLimits
+from growth.model.scheduler import SchedulerSettings
 from growth.model.settings import Settings
 from growth.providers.contract import Provider, ProviderError
 from growth.providers.registry import open_provider
@@ -38,6 +40,22 @@ def test_a_healthy_cluster_has_nothing_to_complain_about() -> None:
         "kwok offers 8 server types in 3 locations; 0 machines are ours",
         "default can buy 3 offerings",
     ]
+
+
+@pytest.mark.parametrize(("items", "state"), [([], "ok"), (["vm-1"], "warning"), ([""], "ok")])
+def test_where_growth_stands_in_for_kube_scheduler_it_is_told_whether_that_is_there(
+    items: list[str], state: str
+) -> None:
+    def hold(clinic: Clinic) -> None:
+        renewed = format_precise_instant(clinic.runtime.now())
+        leases = [{"spec": {"holderIdentity": each, "renewTime": renewed}} for each in items]
+        clinic.answers["/namespaces/kube-system/leases"] = (
+            200,
+            {"metadata": {"resourceVersion": "1"}, "items": leases},
+        )
+
+    settings = Settings(scheduler=SchedulerSettings(enabled=True, serves_default=True))
+    assert only("scheduler", examined(hold, settings=settings)).state == state
 
 
 def test_an_api_server_that_does_not_answer_is_all_there_is_to_say() -> None:

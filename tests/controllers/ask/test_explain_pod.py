@@ -10,7 +10,8 @@ from msgspec.structs import replace
 from growth.controllers.ask.explain import find_pod, why_pod
 from growth.model.node import Taint
 from growth.model.pod import Pod
-from growth.model.settings import SchedulerSettings, Settings
+from growth.model.scheduler import SchedulerSettings
+from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from tests.plan.builders import bound, daemon_pod, node, offering, pod, pool, request, world
 

@@ -20,7 +20,8 @@ from growth.model.labels import LabelSelector, Requirement
 from growth.model.node import DO_NOT_DISRUPT
 from growth.model.nodepool import PAUSED, NodePool, PoolTaint
 from growth.model.pod import Owner, Pod, PodAffinityTerm, TopologySpread, VolumeUse
-from growth.model.settings import SchedulerSettings, Settings
+from growth.model.scheduler import SchedulerSettings
+from growth.model.settings import Settings
 from growth.sim.clock import run_virtual
 from tests.controllers.ask.clinic import Clinic
 from tests.plan.buffers.worlds import buffer, buffer_world

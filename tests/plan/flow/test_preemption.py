@@ -16,7 +16,8 @@ from growth.model.gang import GANG, PLUGIN_POD_GROUP
 from growth.model.labels import LabelSelector
 from growth.model.outcome import TryLater
 from growth.model.pod import Pod
-from growth.model.settings import SchedulerSettings, Settings
+from growth.model.scheduler import SchedulerSettings
+from growth.model.settings import Settings
 from growth.model.snapshot import PodGroups, Snapshot
 from growth.plan.flow import scheduling
 from growth.plan.flow.scheduling import Ledger, settle
@@ -121,9 +122,9 @@ def test_what_can_be_bought_is_bought_first_unless_machines_come_slowly() -> Non
     just_now = pod("high", 4, 10, unschedulable_at=NOW - 1)
     pods = [*full(("a", 1), cpu=4), just_now]
     nodes = [node("n1")]
-    assert nominated(plan(world(pods, nodes=nodes))) == {}
-    assert plan(world(pods, nodes=nodes)).again_at is not None
-    assert nominated(plan(world(pods, nodes=nodes), wishes("PreemptFirst"))) == {"high": "n1"}
+    assert nominated(plan(world(pods, [pool()], nodes=nodes))) == {}
+    assert plan(world(pods, [pool()], nodes=nodes)).again_at is not None
+    assert nominated(plan(world(pods, [pool()], nodes=nodes), wishes("PreemptFirst"))) == {"high": "n1"}
     assert (
         nominated(plan(world([pods[0], replace(just_now, unschedulable_at=LONG_AGO)], nodes=nodes), wishes("Never")))
         == {}
@@ -132,6 +133,12 @@ def test_what_can_be_bought_is_bought_first_unless_machines_come_slowly() -> Non
     assert nominated(plan(world(pods, [pool()], [SMALL], nodes, [slow]))) == {"high": "n1"}
     coming = request("r2", SMALL, "Provisioning", planned=["default/high"])
     assert nominated(plan(world([pods[0], pod("high", 4, 10)], [pool()], [SMALL], nodes, [coming]))) == {}
+
+
+def test_where_there_is_no_pool_nobody_waits_for_a_machine() -> None:
+    without = world([*full(("a", 1), cpu=4), pod("high", 4, 10, unschedulable_at=NOW)], nodes=[node("n1")])
+    assert nominated(plan(without)) == nominated(plan(without, wishes("BuyFirst"))) == {"high": "n1"}
+    assert nominated(plan(without, wishes("Never"))) == {}
 
 
 def test_after_a_refused_eviction_nobody_is_asked_for_a_while() -> None:

@@ -14,7 +14,8 @@ from growth.model.decision import Decision, Settled
 from growth.model.noderequest import NodeRemovalRequest
 from growth.model.outcome import Accepted, Conflict, Outcome, Refused, TryLater, Unknown
 from growth.model.pod import HostPort, Pod, VolumeUse
-from growth.model.settings import SchedulerSettings, Settings
+from growth.model.scheduler import SchedulerSettings
+from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot, VolumeWorld
 from growth.model.volumes import Claim
 from growth.plan.flow import scheduling

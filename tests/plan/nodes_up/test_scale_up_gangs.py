@@ -16,7 +16,8 @@ from growth.model.node import STARTUP_TAINT
 from growth.model.nodepool import NodePool, NodePoolStatus, PoolTrials, Trial
 from growth.model.outcome import Accepted
 from growth.model.pod import Pod, class_checksum
-from growth.model.settings import SchedulerSettings, Settings
+from growth.model.scheduler import SchedulerSettings
+from growth.model.settings import Settings
 from growth.model.snapshot import PodGroups, Snapshot
 from growth.plan.flow import scheduling
 from growth.plan.nodes_up import joining

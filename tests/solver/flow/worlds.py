@@ -8,7 +8,7 @@ from itertools import groupby
 from growth.model.labels import HOSTNAME, ZONE, Labels
 from growth.model.node import Node, Taint
 from growth.model.pod import Pod, PodShape, Toleration
-from growth.model.settings import SchedulerSettings
+from growth.model.scheduler import SchedulerSettings
 from growth.solver.flow import Fleet, Group, Round, place
 from growth.solver.purchase.check import check
 from growth.solver.purchase.problem import DemandClass, Placement, PlacementProblem, PlacementSolution, Room, Unplaced

@@ -10,6 +10,7 @@ it. The ClusterRole shrinks with what is turned off:
 | watch | always; PodGroups are asked for only where pods name one |
 | watchBuffers, watchWarmPools | unless `featureGates` turns them off |
 | act | unless growth only observes; what a provider needs is in it |
+| watchKubeScheduler | where growth stands in for it (`plans.scheduler.servesDefault`): its Lease |
 | actBuffers, actWarmPools, actScheduler | unless growth only observes, and where that is turned on |
 | page | where the page is exposed: it has tokens reviewed |
 """
@@ -27,6 +28,7 @@ from growth.controllers.act.join_tokens import JoinTokens
 from growth.controllers.act.pods import scale_rights
 from growth.controllers.configuration import Configuration
 from growth.controllers.observe.buffers import BUFFER_KINDS
+from growth.controllers.observe.kube_scheduler import RIGHTS as LEASE_OF_KUBE_SCHEDULER
 from growth.controllers.observe.observer import WATCHED
 from growth.controllers.observe.pod_groups import GROUP_KINDS
 from growth.kube.api.resources import (
@@ -61,13 +63,15 @@ class Features(Struct, frozen=True):
     schedules: bool = True
     kinds: tuple[WarmPoolKind, ...] = ()
     exposes_page: bool = False  # others than its own machine may reach the page, with tokens that are reviewed
+    stands_in: bool = True  # for kube-scheduler, whose Lease it looks at
 
 
 def features_of(configuration: Configuration) -> Features:
     plans = configuration.plans
     served = (configuration.serves_buffers, configuration.serves_warm_pools, plans.scheduler.enabled)
     page = configuration.page.enabled and configuration.page.is_exposed
-    return Features(configuration.provider, not configuration.observe, *served, plans.warm_pools.kinds, page)
+    acts, stands_in = not configuration.observe, plans.scheduler.stands_in
+    return Features(configuration.provider, acts, *served, plans.warm_pools.kinds, page, stands_in)
 
 
 def parts(provider: str, kinds: tuple[WarmPoolKind, ...] = ()) -> dict[str, tuple[Right, ...]]:
@@ -76,6 +80,7 @@ def parts(provider: str, kinds: tuple[WarmPoolKind, ...] = ()) -> dict[str, tupl
     return {
         "watch": (*_watched((*WATCHED, *GROUP_KINDS.values())), *told),
         "watchBuffers": _watched(BUFFER_KINDS),
+        "watchKubeScheduler": LEASE_OF_KUBE_SCHEDULER,
         "watchWarmPools": (*_watched([POOL_AUTOSCALERS]), *_followed((*KNOWN_KINDS, REPLICA_SET, *kinds))),
         "act": (*_acted(""), *_PROVIDER_RIGHTS.get(provider, ())),
         "actBuffers": _acted(BUFFERS),
@@ -92,6 +97,7 @@ def rights(features: Features) -> tuple[Right, ...]:
         "Buffers": features.serves_buffers,
         "WarmPools": features.serves_warm_pools,
         "Scheduler": features.schedules,
+        "KubeScheduler": features.stands_in,
     }
     ways = ("watch", "act") if features.acts else ("watch",)
     found = parts(features.provider, features.kinds)

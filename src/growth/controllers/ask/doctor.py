@@ -11,6 +11,7 @@ the others.
 | namespace | the namespace of the settings | it does not exist, or is being deleted |
 | rights | a review of each right of the role | any is denied |
 | leadership | the Lease | it cannot be read (no Lease yet: nobody leads) |
+| scheduler | kube-scheduler's Lease, where growth is to place its pods | never; a warning while it is being renewed |
 | provider | its catalogue, and the machines of this cluster | it does not answer, or sells nothing |
 | limits | the settings | never; a warning while machines cost money and no limit of price is set |
 | pools | each pool, against the catalogue | it cannot be read, or can buy nothing at all |
@@ -27,6 +28,8 @@ from msgspec import Struct
 
 from growth.controllers.ask.premises import Installed, denied_rights, needed_rights, why_not_namespace
 from growth.controllers.configuration import NO_PRICE_LIMIT, cluster_id, with_money
+from growth.controllers.observe.kube_scheduler import WHERE as LEASE
+from growth.controllers.observe.kube_scheduler import first_seen, why_left
 from growth.kube.api.client import JSON, Client
 from growth.kube.api.errors import Forbidden, KubeError, NotFound, Refused, what_to_do
 from growth.kube.api.resources import CUSTOM_RESOURCE_DEFINITIONS, LEASES, NODE_POOLS
@@ -35,9 +38,11 @@ from growth.kube.api.transport import Request, Transport, TransportError
 from growth.kube.codec import Codec
 from growth.kube.crds import definitions
 from growth.kube.crds.schema import Definition
+from growth.kube.election import Lease
 from growth.model.api import API_GROUP, API_VERSION
 from growth.model.nodepool import NodePool
 from growth.model.offering import Offering
+from growth.model.scheduler import DEFAULT_SCHEDULER
 from growth.plan.world.limits import needs_default_price
 from growth.plan.world.pools import offerings_of
 from growth.providers.careful import CarefulProvider
@@ -88,6 +93,7 @@ class Doctor:
             "namespace": self._namespace,
             "rights": self._rights,
             "leadership": self._leadership,
+            "scheduler": self._scheduler,
             "provider": self._provider,
             "limits": self._limits,
             "pools": self._pools,
@@ -186,6 +192,19 @@ class Doctor:
         holder, renewed = told.get("holderIdentity") or "nobody", told.get("renewTime") or "never"
         what = f"the Lease {installed.namespace}/{installed.name} is held by {holder}, last renewed {renewed}"
         yield Finding("leadership", "ok", what)
+
+    async def _scheduler(self) -> AsyncIterator[Finding]:
+        """A Lease that is looked at once may be a minute old: its holder may have gone since."""
+        if not self._installed.settings.scheduler.stands_in:
+            return
+        found, _ = await self._client.list(LEASES, LEASE.namespace, fields=LEASE.fields)
+        leases = [msgspec.json.decode(each, type=Lease) for each in found]
+        now = self._client.runtime.now()
+        why = why_left(first_seen(leases[0] if leases else Lease(), now), now)
+        if why:
+            yield Finding("scheduler", "warning", why, "turn kube-scheduler off: docs/guides/only-scheduler.md")
+        else:
+            yield Finding("scheduler", "ok", f"growth places the pods of {DEFAULT_SCHEDULER}: nobody else does")
 
     async def _rights(self) -> AsyncIterator[Finding]:
         installed = self._installed

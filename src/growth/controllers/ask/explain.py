@@ -151,7 +151,7 @@ def _scheduled(pod: Pod, snapshot: Snapshot, settings: Settings) -> str:
 
 
 def _arcs(pod: Pod, snapshot: Snapshot, settings: Settings) -> dict[str, str]:
-    if pod.shape.scheduler_name != settings.scheduler.name or pod.shape.malformed:
+    if not settings.scheduler.serves(pod.shape.scheduler_name) or pod.shape.malformed:
         return {}
     fleet = Fleet()
     fleet.follow(snapshot.nodes, snapshot.pods_by_node, snapshot.volumes, snapshot.namespaces)

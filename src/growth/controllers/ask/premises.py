@@ -17,25 +17,13 @@ from growth.controllers.configuration import Configuration
 from growth.kube.api.client import Client, Rule
 from growth.kube.api.errors import Forbidden, KubeError, NotFound, Refused
 from growth.kube.api.resources import LEASES, NAMESPACES, Right
+from growth.kube.election import Lease
 from growth.model.instant import format_instant
 from growth.model.settings import Settings
-from growth.plan.world.turn import instant_of
 
 _LEASES_MISSED: Final = 2  # terms of the Lease without a renewal: whoever held it is gone
 _NAMED: Final = 8  # rights that are missing; more are counted
 _ANYWHERE: Final = "default"  # a review is always of one namespace; the rights that hold everywhere are part of it
-
-
-class LeaseSpec(Struct, frozen=True, rename="camel"):
-    holder_identity: str | None = None
-    lease_duration_seconds: int = 15
-    renew_time: str | None = None
-
-
-class Lease(Struct, frozen=True):
-    """Who leads, as the API server knows it."""
-
-    spec: LeaseSpec = LeaseSpec()
 
 
 class Installed(Struct, frozen=True):
@@ -56,7 +44,7 @@ class Installed(Struct, frozen=True):
     def features(self) -> Features:
         plans = self.settings
         served = (self.serves_buffers, self.serves_warm_pools, plans.scheduler.enabled, plans.warm_pools.kinds)
-        return Features(self.provider, self.acts, *served, self.exposes_page)
+        return Features(self.provider, self.acts, *served, self.exposes_page, plans.scheduler.stands_in)
 
 
 def installed_by(configuration: Configuration) -> Installed:
@@ -106,8 +94,8 @@ async def why_nobody_acts(client: Client, installed: Installed) -> str:
     told = lease.spec
     if not told.holder_identity:
         return f"no growth leads: nobody holds the Lease {where}"
-    renewed_at = instant_of(told.renew_time)
-    if renewed_at is None or client.runtime.now() - renewed_at <= _LEASES_MISSED * told.lease_duration_seconds:
+    renewed_at = told.renewed_at
+    if renewed_at is None or client.runtime.now() - renewed_at <= _LEASES_MISSED * told.seconds:
         return ""
     return f"no growth leads: {told.holder_identity} last renewed the Lease {where} at {format_instant(renewed_at)}"
 

@@ -22,6 +22,7 @@ from growth.controllers.loop.metrics import Metrics
 from growth.kube.api.events import Recorder, Regarding
 from growth.kube.api.resources import (
     CAPACITY_BUFFERS,
+    LEASES,
     NODE_POOLS,
     NODE_REMOVAL_REQUESTS,
     NODE_REQUESTS,
@@ -48,7 +49,16 @@ _OF_PODS: Final = "of its pods: "
 _REASONS_KEPT: Final = 20  # for each object, the latest
 
 # kinds that get events
-_TOLD_ON: Final = (PODS, NODES, NODE_POOLS, NODE_REQUESTS, NODE_REMOVAL_REQUESTS, CAPACITY_BUFFERS, POOL_AUTOSCALERS)
+_TOLD_ON: Final = (
+    PODS,
+    NODES,
+    NODE_POOLS,
+    NODE_REQUESTS,
+    NODE_REMOVAL_REQUESTS,
+    CAPACITY_BUFFERS,
+    POOL_AUTOSCALERS,
+    LEASES,
+)
 _API_VERSIONS: Final = {resource.kind: resource.api_version for resource in _TOLD_ON}
 
 log = structlog.get_logger("growth")

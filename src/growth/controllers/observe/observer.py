@@ -14,6 +14,7 @@ from growth.controllers.loop.journal import Journal
 from growth.controllers.loop.metrics import Metrics
 from growth.controllers.loop.supervisor import Work
 from growth.controllers.observe.buffers import BufferWatch
+from growth.controllers.observe.kube_scheduler import KubeSchedulerWatch
 from growth.controllers.observe.pod_groups import PodGroupWatch
 from growth.controllers.observe.supply import OwnedNodes, Supply
 from growth.controllers.observe.warm_pools import WarmPoolWatch
@@ -115,7 +116,9 @@ class Observer:
         self.buffers = BufferWatch(client, runtime, self.codec, self._report, self._say)
         self.warm_pools = WarmPoolWatch(client, runtime, self.codec, self.pods, settings.warm_pools, self._report)
         self.pod_groups = PodGroupWatch(client, runtime, self.codec, self.pods, self._report)
-        self._optional = (self.buffers, self.warm_pools, self.pod_groups)
+        stands_in = settings.scheduler.stands_in
+        self.kube_scheduler = KubeSchedulerWatch(client, runtime, self._report, is_wanted=stands_in)
+        self._optional = (self.buffers, self.warm_pools, self.pod_groups, self.kube_scheduler)
 
     # -------------------------------------------------------------------------------------- running
 
@@ -123,6 +126,8 @@ class Observer:
         """What follows every kind, each for ever; trouble with one is written to the journal, if there is one."""
         self._journal = journal
         followed: list[tuple[str, Work]] = [("watch pod groups", self.pod_groups.run)]
+        if self.kube_scheduler.is_wanted:
+            followed.append(("watch kube-scheduler's Lease", self.kube_scheduler.run))
         if self._serves_warm_pools:
             followed.append(("watch warm pools", self.warm_pools.run))
         if self._serves_buffers:
@@ -195,6 +200,7 @@ class Observer:
             credentials=self.supply.credentials,
             buffers=self.buffers.world(),
             pod_groups=self.pod_groups.world(),
+            kube_scheduler=self.kube_scheduler.world(),
             autoscalers=self.warm_pools.autoscalers.view(),
             warm_pools=self.warm_pools.views(),
             pods_by_owner=self.warm_pools.pods_by_owner(),
@@ -243,10 +249,11 @@ class Observer:
         return ""
 
     def why_not_sure(self, oldest_seconds: float) -> tuple[str, ...]:
-        """What growth does not know by now, and why: kinds that it cannot follow, and the provider. Empty: nothing."""
+        """What growth does not know by now, and why: kinds that it cannot follow, and the provider; and what it leaves
+        to kube-scheduler. Empty: nothing.
+        """
         kinds = _by_reason({one.resource: _why_not_followed(one, oldest_seconds) for one in self._reflectors})
-        provider = self.supply.why_not_sure()
-        return (*kinds, provider) if provider else kinds
+        return (*kinds, *filter(None, [self.supply.why_not_sure(), self.kube_scheduler.why_not_serving()]))
 
     def why_never_synced(self) -> tuple[str, ...]:
         """Kinds that growth will not know until somebody installs them or grants the right to them. Empty: none."""
@@ -357,7 +364,8 @@ async def _wait_until_synced(observer: Observer, runtime: Runtime, seconds: floa
     began_at = runtime.monotonic()
     while True:
         spent = runtime.monotonic() - began_at
-        is_answered = observer.buffers.is_answered and observer.pod_groups.is_answered
+        optional = (observer.buffers, observer.pod_groups, observer.kube_scheduler)
+        is_answered = all(each.is_answered for each in optional)
         if observer.is_synced and (is_answered or spent > _BUFFERS_SECONDS):
             return
         if spent > _GATHER_SECONDS and (why_never := observer.why_never_synced()):

@@ -17,6 +17,7 @@
 | `BuyFirst` | only for a pod that has waited half a minute and is still planned onto no machine |
 | `PreemptFirst` | as soon as a pod has no place |
 | `Auto` | BuyFirst while half of the machines that came lately were Ready within two minutes, else PreemptFirst |
+| any but `Never`, and there is no NodePool | as soon as a pod has no place: there is nothing to buy |
 
 | no victim is | |
 | --- | --- |
@@ -47,7 +48,8 @@ from growth.model.gang import name_of_gang
 from growth.model.node import Node
 from growth.model.noderequest import READY
 from growth.model.pod import Pod, PodShape
-from growth.model.settings import SchedulerSettings, Settings
+from growth.model.scheduler import SchedulerSettings
+from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.world.nodes import is_protected_pod, state_of
 from growth.plan.world.turn import Turn, about, seen
@@ -106,7 +108,7 @@ def make_way(
     wanting = [] if at_once is None else [pod for pod in left if _may_preempt(pod, snapshot, settings)]
     if not wanting:
         return Preempting(now, tries)
-    look = _Look(*fleet, snapshot, settings.scheduler.name, tries)
+    look = _Look(*fleet, snapshot, settings.scheduler, tries)
     wanting = [pod for pod in wanting if pod.shape.priority > look.lowest and not look.is_leaving(pod.nominated_node)]
     wait = 0.0 if at_once else BUYING_SECONDS
     due_at = {pod: max((pod.unschedulable_at or now) + wait, look.again_at(pod)) for pod in wanting}
@@ -152,8 +154,12 @@ def _is_in_gang(pod: Pod, snapshot: Snapshot) -> bool:
 
 def _preempts_first(snapshot: Snapshot, scheduler: SchedulerSettings) -> bool | None:
     """None: nobody makes way at all."""
-    if scheduler.preemption in ("Never", "BuyFirst", "PreemptFirst"):
-        return None if scheduler.preemption == "Never" else scheduler.preemption == "PreemptFirst"
+    if scheduler.preemption == "Never":
+        return None
+    if scheduler.preemption == "PreemptFirst" or not snapshot.pools:
+        return True
+    if scheduler.preemption == "BuyFirst":
+        return False
     ready = [each for each in snapshot.requests.values() if each.phase == READY]
     taken = [max(0.0, each.changed_at - each.created_at) for each in ready]
     return bool(taken) and median(taken) > QUICK_SECONDS
@@ -163,7 +169,12 @@ class _Look:
     """The cluster in this round."""
 
     def __init__(
-        self, index: Neighbours, taken: Collection[str], snapshot: Snapshot, scheduler: str, tries: dict[str, Try]
+        self,
+        index: Neighbours,
+        taken: Collection[str],
+        snapshot: Snapshot,
+        scheduler: SchedulerSettings,
+        tries: dict[str, Try],
     ) -> None:
         self.taken, self.tries = set(taken), tries
         self._index, self._snapshot, self._scheduler = index, snapshot, scheduler
@@ -246,7 +257,7 @@ class _Look:
 
     def _may_leave(self, other: Pod, pod: Pod) -> bool:
         is_lower = other.shape.priority < pod.shape.priority and other.counts_as_work and other.deleted_at is None
-        is_lower &= other.shape.scheduler_name == self._scheduler
+        is_lower &= self._scheduler.serves(other.shape.scheduler_name)
         return (
             is_lower
             and not is_protected_pod(other)

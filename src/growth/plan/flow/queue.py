@@ -23,7 +23,7 @@ from msgspec import Struct
 
 from growth.model.gang import Gang, name_of_gang, read_gang, waiting_gangs
 from growth.model.pod import Pod
-from growth.model.settings import SchedulerSettings
+from growth.model.scheduler import SchedulerSettings
 from growth.model.snapshot import Snapshot
 from growth.plan.world.capacity import Assignments, awaits_pods, why_not_bindable
 from growth.solver.flow import Group
@@ -62,7 +62,7 @@ class Queue(Struct, frozen=True):
 
 
 def is_ours(pod: Pod, scheduler: SchedulerSettings) -> bool:
-    return pod.shape.scheduler_name == scheduler.name and not pod.is_gated and pod.deleted_at is None
+    return scheduler.serves(pod.shape.scheduler_name) and not pod.is_gated and pod.deleted_at is None
 
 
 def line_up(

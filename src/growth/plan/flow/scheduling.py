@@ -12,6 +12,7 @@ nothing unless it is turned on.
 | has none | PodScheduled=False, Unschedulable (so scale-up sees it), event FailedScheduling; again after a change |
 | cannot be placed by growth | the same condition with reason SchedulerError: no machine is bought for it |
 | was sent to a node that is gone or has uncounted pods, or bound by another | no more than a Conflict: placed again |
+| is of the default scheduler | growth's as well where it is so set, and only while kube-scheduler renews no Lease |
 
 Room is held for pods that are planned onto, or nominated to, a node. A pod is told the same thing once, and another
 thing not before half a minute."""
@@ -25,15 +26,17 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from growth.model.action import Assignment, BindPods, Unscheduled, WritePodsUnscheduled
-from growth.model.decision import Decision, Note, Settled
+from growth.model.decision import About, Decision, Note, Settled
 from growth.model.gang import why_missing
+from growth.model.instant import format_instant
 from growth.model.outcome import Accepted, Refused, Unknown
 from growth.model.pod import Pod
+from growth.model.scheduler import DEFAULT_SCHEDULER, LEASE_NAME, LEASE_NAMESPACE, SchedulerSettings
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.flow.preemption import Preempting, make_way
 from growth.plan.flow.queue import Backoff, Queue, Unplaced, after_failure, gang_needs, groups_of, is_ours, line_up
-from growth.plan.world.capacity import Assignments, assignments
+from growth.plan.world.capacity import Assignments, assignments, in_force
 from growth.plan.world.nodes import Prices, state_of
 from growth.plan.world.turn import Turn, about, retry_at, seen
 from growth.solver.flow import Fleet, FleetState, place
@@ -87,12 +90,16 @@ class Ledger(Struct, frozen=True):
     hold_until: float = 0.0
     failure: str = ""  # why the API server refused a bind
     preempting: Preempting = Preempting()
+    told: str = ""  # whether the pods of the default scheduler are growth's: the reason that was given last
 
 
 def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:
-    scheduler, turn = settings.scheduler, Turn()
+    turn = Turn()
+    ledger = _beside_kube_scheduler(ledger, snapshot, settings.scheduler, turn)
+    settings = in_force(settings, snapshot)
+    scheduler = settings.scheduler
     if not scheduler.enabled or not ledger.is_back:
-        return Decision(ledger)
+        return turn.decision(ledger)
     ledger = _welcome(ledger, snapshot, turn)
     if snapshot.now < ledger.hold_until:
         turn.wake(ledger.hold_until)
@@ -122,8 +129,29 @@ def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Led
         turn.wake(preempting.after)
     under_way = {each.pod.uid: each.node_name for each in answer.placed}
     state = ledger.cache.keep(fleet, ledger.fleet, snapshot, settings)
-    after = Ledger(state, ledger.cache, backoffs, under_way, not answer.placed, preempting=preempting)
+    after = Ledger(state, ledger.cache, backoffs, under_way, not answer.placed, preempting=preempting, told=ledger.told)
     return turn.decision(after)
+
+
+def _beside_kube_scheduler(ledger: Ledger, snapshot: Snapshot, scheduler: SchedulerSettings, turn: Turn) -> Ledger:
+    """Whose the pods of the default scheduler are is told when it is first known and when it changes; while nothing is
+    known the readiness probe tells it.
+    """
+    other = snapshot.kube_scheduler
+    if not scheduler.stands_in or not other.is_known:
+        return ledger
+    lease = About("Lease", LEASE_NAME, LEASE_NAMESPACE)
+    if other.is_away(snapshot.now):
+        since = f"has held it since {format_instant(other.until)}" if other.until else "holds it"
+        text = f"nobody {since}: growth places the pods of {DEFAULT_SCHEDULER}"
+        note = Note(lease, "ServesDefaultScheduler", text)
+    else:
+        turn.wake(other.until)
+        text = f"{other.holder} renews it: the pods of {DEFAULT_SCHEDULER} are left to kube-scheduler until that ends"
+        note = Note(lease, "LeftToKubeScheduler", text, "Warning")
+    if note.reason != ledger.told:
+        turn.tell(note)
+    return replace(ledger, told=note.reason)
 
 
 def _was_tried(backoff: Backoff, fleet: Fleet) -> bool:

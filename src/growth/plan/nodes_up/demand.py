@@ -40,7 +40,8 @@ from growth.model.nodepool import NodePool
 from growth.model.noderequest import NodeRequest
 from growth.model.offering import Offering
 from growth.model.pod import Pod, PodShape
-from growth.model.settings import SchedulerSettings, Settings
+from growth.model.scheduler import SchedulerSettings
+from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.buffers.placement import BufferPlacement
 from growth.plan.world.capacity import Assignments, awaits_pods, is_plannable
@@ -222,7 +223,7 @@ def held_gangs(assigned: Assignments, snapshot: Snapshot, scheduler: SchedulerSe
         (ready if awaits_pods(each, snapshot) else coming).update(names)
 
     def is_whole(gang: GangStanding) -> bool:
-        is_ours = scheduler.enabled and gang.waiting[0].shape.scheduler_name == scheduler.name
+        is_ours = scheduler.enabled and scheduler.serves(gang.waiting[0].shape.scheduler_name)
         others = 0 if is_ours or coming[gang.name] else len(gang.waiting) - ready[gang.name]
         return ready[gang.name] + others >= gang.needed
 

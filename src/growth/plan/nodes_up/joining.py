@@ -44,11 +44,12 @@ from growth.model.noderequest import NodeRequest
 from growth.model.offering import Offering
 from growth.model.outcome import Accepted, Conflict, Outcome, Refused
 from growth.model.pod import Pod, PodShape
-from growth.model.settings import SchedulerSettings, Settings
+from growth.model.scheduler import DEFAULT_SCHEDULER, SchedulerSettings
+from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.buffers.virtual_pods import planned_annotation
 from growth.plan.nodes_up.demand import held_gangs
-from growth.plan.world.capacity import Assignments, Expected, assignments, why_not_bindable
+from growth.plan.world.capacity import Assignments, Expected, assignments, in_force, why_not_bindable
 from growth.plan.world.machines import is_registered, pool_in_name
 from growth.plan.world.nodes import is_initialised, working_pods
 from growth.plan.world.pools import OfferingKey, boot_taints, by_key, node_labels
@@ -60,7 +61,6 @@ from growth.solver.rules.fit import fits_alone, free_amounts
 _RETRY_SECONDS: Final = 2.0
 _OTHERS_FIRST_SECONDS: Final = 10.0  # growth itself still puts pods into the room that is left; the scheduler waits
 _OUR_LABELS: Final = (POOL_LABEL, OFFERING_LABEL, REQUEST_LABEL)
-_DEFAULT_SCHEDULER: Final = "default-scheduler"
 _NO_SCHEDULER: Final = SchedulerSettings()
 
 
@@ -76,7 +76,7 @@ class Ledger(Struct, frozen=True):
 
 def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:
     assigned = assignments(snapshot)
-    look = _Look(snapshot, ledger, settings, assigned)
+    look = _Look(snapshot, ledger, in_force(settings, snapshot), assigned)
     for expected in assigned.expected:
         if expected.is_joined:
             look.take(expected)
@@ -203,8 +203,8 @@ def _counted(expected: Expected, snapshot: Snapshot) -> tuple[str, ...]:
 
 def may_bind(pod: Pod, pool: NodePool, snapshot: Snapshot, scheduler: SchedulerSettings = _NO_SCHEDULER) -> bool:
     """Only where the scheduler would have had nothing else to do."""
-    is_ours = scheduler.enabled and pod.shape.scheduler_name == scheduler.name
-    is_default = pool.spec.bind_planned_pods and pod.shape.scheduler_name == _DEFAULT_SCHEDULER
+    is_ours = scheduler.enabled and scheduler.serves(pod.shape.scheduler_name)
+    is_default = pool.spec.bind_planned_pods and pod.shape.scheduler_name == DEFAULT_SCHEDULER
     return (is_ours or is_default) and not why_not_bindable(pod, snapshot)
 
 

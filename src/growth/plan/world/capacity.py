@@ -38,6 +38,8 @@ from growth.model.noderequest import PROVISIONING, READY, NodeRequest
 from growth.model.offering import Offering
 from growth.model.pod import Pod, PodShape
 from growth.model.resources import Resources
+from growth.model.scheduler import DEFAULT_SCHEDULER
+from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.world.limits import ordered_amounts
 from growth.plan.world.marks import without_mark
@@ -332,6 +334,17 @@ def why_not_bindable(pod: Pod, snapshot: Snapshot) -> str:
                 "volumes that are bound at once"
             )
     return ""
+
+
+def in_force(settings: Settings, snapshot: Snapshot) -> Settings:
+    """What the settings say of growth's own scheduler, as it holds now: pods of the default scheduler are left to
+    kube-scheduler while it is there, and while that is not known.
+    """
+    scheduler = settings.scheduler
+    if not scheduler.stands_in or snapshot.kube_scheduler.is_away(snapshot.now):
+        return settings
+    left = replace(scheduler, serves_default=False, enabled=scheduler.name != DEFAULT_SCHEDULER)
+    return snapshot.memo.recall("scheduler in force", (settings,), lambda: replace(settings, scheduler=left), most=1)
 
 
 def _is_bound(pod: Pod, claim: str, snapshot: Snapshot) -> bool:

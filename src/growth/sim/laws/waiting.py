@@ -289,7 +289,7 @@ def nobody_is_overtaken(witness: Witness, is_calm: bool) -> Complaint:
     if not is_calm or since is None:
         return None
     waiting = [pod for pod in witness.pods.values() if _is_waiting(pod) and read_gang(pod) is None]
-    waiting = [pod for pod in waiting if pod.shape.scheduler_name == witness.settings.scheduler.name]
+    waiting = [pod for pod in waiting if witness.settings.scheduler.serves(pod.shape.scheduler_name)]
     for node_name, bound in witness.bound.items() if waiting else ():
         for young in bound.values():
             at = witness.bound_at.get(young.uid, witness.now)

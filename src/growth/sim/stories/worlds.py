@@ -16,7 +16,8 @@ from growth.model.labels import Labels
 from growth.model.node import OFFERING_LABEL, POOL_LABEL, REQUEST_LABEL
 from growth.model.nodepool import PoolLimits
 from growth.model.offering import CLUSTER_LABEL
-from growth.model.settings import SchedulerSettings, Settings
+from growth.model.scheduler import SchedulerSettings
+from growth.model.settings import Settings
 from growth.sim.apiserver import objects
 from growth.sim.apiserver.kinds import NODE, Json
 from growth.sim.apiserver.objects import deployment, disruption_budget, job, node_pool, stateful_set

@@ -27,7 +27,7 @@ from msgspec import Struct
 
 from growth.model.node import Node
 from growth.model.pod import Pod
-from growth.model.settings import SchedulerSettings
+from growth.model.scheduler import SchedulerSettings
 from growth.model.snapshot import EMPTY
 from growth.solver.arrays import FloatArray, Mask
 from growth.solver.flow.costs import minutes_waited

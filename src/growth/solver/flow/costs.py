@@ -21,7 +21,7 @@ from typing import Final
 
 import numpy as np
 
-from growth.model.settings import SchedulerSettings
+from growth.model.scheduler import SchedulerSettings
 from growth.solver.arrays import FloatArray, IntArray, Mask
 
 PRICED_MINUTES: Final = 60  # of waiting; whoever has waited longer goes first in any case

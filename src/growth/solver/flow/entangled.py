@@ -29,7 +29,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from growth.model.pod import PodAffinityTerm, PodShape, TopologySpread
-from growth.model.settings import SchedulerSettings
+from growth.model.scheduler import SchedulerSettings
 from growth.solver.arrays import MANY, FloatArray, IntArray, Mask
 from growth.solver.flow.work import Member, Work
 from growth.solver.rules import Neighbours

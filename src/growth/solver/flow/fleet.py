@@ -17,7 +17,7 @@ from growth.model.labels import Labels
 from growth.model.node import Node
 from growth.model.pod import Pod, PodShape
 from growth.model.resources import CPU, MEMORY, PODS
-from growth.model.settings import SchedulerSettings
+from growth.model.scheduler import SchedulerSettings
 from growth.model.snapshot import EMPTY, VolumeWorld
 from growth.solver.arrays import FloatArray, IntArray
 from growth.solver.rules import Neighbours

@@ -28,7 +28,7 @@ from msgspec import Struct
 
 from growth.model.node import Node
 from growth.model.pod import Pod
-from growth.model.settings import SchedulerSettings
+from growth.model.scheduler import SchedulerSettings
 from growth.solver.arrays import IntArray, Mask
 from growth.solver.flow.costs import LoadCosts, price_of_waiting
 from growth.solver.flow.fleet import Fleet

@@ -21,7 +21,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from growth.model.settings import SchedulerSettings
+from growth.model.scheduler import SchedulerSettings
 from growth.solver.arrays import FloatArray, IntArray, Mask
 from growth.solver.flow.costs import PRICED_MINUTES, LoadCosts, fill, load_costs
 from growth.solver.flow.fleet import Fleet
