@@ -184,6 +184,13 @@ MUTANTS: Final[dict[str, Mutant]] = {
     "bind gate is open": Mutant(
         others.bind_gate_is_open, ("swarm",), ("api watch_lag_seconds",), law="no node is overcommitted", number=3
     ),
+    "own scheduler does not look": Mutant(
+        others.own_scheduler_does_not_look,
+        ("impatient users", "queue"),
+        ("api watch_lag_seconds",),
+        law="no node is overcommitted",
+        number=26,
+    ),
     "buffers give way to nobody": Mutant(
         others.buffers_give_way_to_nobody, ("reserve in the way",), law="pods behind buffers"
     ),

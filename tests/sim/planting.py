@@ -47,6 +47,7 @@ PLACES: Final = {
     "doubled": "growth.plan.nodes_up.provisioning:is_doubled",
     "fail": "growth.plan.nodes_up.provisioning:_Look._fail",
     "gate_bind": "growth.controllers.act.gate:Gate.why_not_bind",
+    "gate_bind_among": "growth.controllers.act.gate:Gate.why_not_bind_among",
     "gate_delete": "growth.controllers.act.gate:Gate.why_not_delete",
     "give_up": "growth.plan.nodes_down.removal:_give_up",
     "hetzner_launch": "growth.providers.hetzner.provider:HetznerProvider.launch",

@@ -202,6 +202,11 @@ def bind_gate_is_open() -> Any:
     return replaced(gate_bind=open_gate)
 
 
+def own_scheduler_does_not_look() -> Any:
+    """growth's own scheduler believes its watch, and looks at no node before it binds pods to it."""
+    return replaced(gate_bind_among=open_gate)
+
+
 def buys_nothing_for_buffers() -> Any:
     """Declared spare room is never bought."""
     return replaced(buffer_demands=lambda *_: ())
