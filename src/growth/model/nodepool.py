@@ -165,6 +165,7 @@ class OfferingStatus(Struct, frozen=True, rename="camel"):
 
 
 MOST_TRIALS: Final = 40
+MOST_MENDINGS: Final = 5  # in a day that are tried at once
 MOST_DISRUPTED: Final = 1000  # nodes in a pool's status
 
 
@@ -193,8 +194,15 @@ class PoolTrials(Struct, frozen=True, rename="camel", omit_defaults=True):
         str, Meta(max_length=63, description="A checksum of what machines are bought and join with.")
     ] = ""
     mended_at: Annotated[
-        Instant | None, Meta(description="When the spec, the credentials or `growth.dev/retry` last changed.")
+        Instant | None,
+        Meta(
+            description="When the spec, the credentials or `growth.dev/retry` last changed, and a try followed at once."
+        ),
     ] = None
+    mendings: Annotated[
+        tuple[Instant, ...],
+        Meta(max_length=MOST_MENDINGS, description="Those changes of the last day that came after a failure."),
+    ] = ()
     worked_at: Annotated[Instant | None, Meta(description="When a machine last became of use.")] = None
     worked_ordered_at: Annotated[
         Instant | None, Meta(description="When the newest machine that became of use was ordered.")

@@ -5,7 +5,7 @@ is made from them. A phase is written by `plan/world/turn` only, which refuses e
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct, field
@@ -251,3 +251,24 @@ class NodeRemovalRequest(Struct, frozen=True):
     @property
     def phase(self) -> RemovalPhase:
         return self.status.phase
+
+
+# ------------------------------------------------------- events that name classes of pods, as checksums
+
+CLASSES: Final = "; classes "
+_MOST_CLASSES: Final = 5
+
+
+def with_classes(text: str, classes: Iterable[str]) -> str:
+    """The reason of an event, from which `classes_in` reads them again."""
+    return f"{text}{CLASSES}{' '.join(sorted(classes)[:_MOST_CLASSES])}"
+
+
+def classes_in(text: str) -> tuple[str, ...]:
+    return tuple(text.rpartition(CLASSES)[2].split()[:_MOST_CLASSES])
+
+
+def classes_of(request: NodeRequest) -> tuple[str, ...]:
+    """Of the pods it was bought for, as written when it became Ready."""
+    ready = next((each.reason for each in reversed(request.status.events) if each.name == "nodeReady"), "")
+    return classes_in(ready) if CLASSES in ready else ()

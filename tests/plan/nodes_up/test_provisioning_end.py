@@ -7,11 +7,10 @@ from msgspec.structs import replace
 from growth.model.action import CreateNodeRemovalRequest, ReleaseNodeRequest, WriteNodeRequestStatus
 from growth.model.decision import Decision
 from growth.model.instant import format_instant, parse_instant
-from growth.model.noderequest import NodeRequest
+from growth.model.noderequest import NodeRequest, with_classes
 from growth.model.outcome import NoCapacity
 from growth.model.pod import class_checksum
 from growth.plan.nodes_up import provisioning
-from growth.plan.world.trials import with_classes
 from growth.plan.world.turn import life_event, seen
 from tests.plan.builders import NOW, bound, machine, node, offering, pod, pool, request, world
 from tests.plan.oneorder import NAME, SMALL, one, plan, removal, settle_launch, with_one

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -29,6 +29,10 @@ def failed(name: str, at: float, **fields: Any) -> NodeRequest:
     event = life_event(at, "nodeNotReady", "no Ready node within 300 s")
     found = request(f"default-pool-{name}", SMALL, "Deprovisioning", changed_at=at, **fields)
     return replace(found, status=replace(found.status, events=(event,)))
+
+
+def ordered_and_failed(number: int, at: float) -> NodeRequest:
+    return replace(failed(str(number), at + 300), created_at=at)
 
 
 def worked(name: str, at: float) -> NodeRequest:
@@ -110,7 +114,43 @@ def test_twenty_in_a_day_are_the_end_however_often_others_worked() -> None:
     assert standing(pool_with(in_vain=in_vain(*ages[1:]), worked_at=format_instant(NOW - 60))).most == 1
     assert standing(spent, now=NOW + 4 * 3600 + 1).most == 1
     mended = pool_with(in_vain=in_vain(*ages), mended_at=format_instant(NOW - 60))
-    assert standing(mended).most == 1
+    assert standing(mended).most == 0
+    assert standing(pool_with(in_vain=in_vain(*ages[1:]))).most == 0  # the last is kept for who mends it
+    assert standing(pool_with(in_vain=in_vain(*ages[1:]), mended_at=format_instant(NOW - 60))).most == 1
+
+
+def test_five_mendings_in_a_day_that_come_after_a_failure_are_tried_at_once() -> None:
+    tried = pool_with(in_vain=in_vain(30, 20, 10))
+    for number in range(8):
+        now = NOW + 1200 * number
+        changed = replace(tried, generation=tried.generation + 1)
+        mended = replace(changed, status=NodePoolStatus(trials=written_of(changed, (), now)))
+        assert (standing(mended, now=now + 1).most == 1) == (number < 5)
+        idle = replace(mended, generation=mended.generation + 1)
+        assert written_of(idle, (), now + 60).mendings == mended.status.trials.mendings  # nothing failed since
+        again = trials_of(mended, [ordered_and_failed(number, now + 750)], now + 1050)
+        tried = replace(mended, status=NodePoolStatus(trials=again))
+    next_day = replace(tried, generation=99)
+    assert written_of(next_day, (), NOW + 1 + DAY).mended_at == format_instant(NOW + 1 + DAY)
+
+
+@settings(max_examples=25)
+@given(st.lists(st.tuples(st.integers(1, 7000), st.booleans()), max_size=40))
+def test_whoever_mends_it_whenever_no_more_than_twenty_are_in_vain_in_a_day(turns: list[tuple[float, bool]]) -> None:
+    """Each machine that may be ordered is, and fails after five minutes; programs mend the pool again and again."""
+    of, now, generation, failures, last = pool_with(), NOW, 1, list[float](), 0.0
+    for pause, is_mended in [*turns, *[(3600, False)] * 30]:
+        now, generation = now + pause, generation + is_mended
+        of = replace(of, generation=generation)
+        of = replace(of, status=NodePoolStatus(trials=written_of(of, (), now)))
+        if standing(of, now=now).most != 0:
+            again = trials_of(of, [ordered_and_failed(len(failures), now)], now + 300)
+            now = now + 300
+            failures.append(now)
+            of = replace(of, status=NodePoolStatus(trials=again))
+        assert len([at for at in failures if at > now - DAY]) <= 20
+        last = max(last, now - (failures[-1] if failures else NOW))
+    assert last <= 6 * 3600  # and it is tried again before long
 
 
 def test_a_change_of_the_pool_its_credentials_or_the_retry_annotation_mends_it_once() -> None:

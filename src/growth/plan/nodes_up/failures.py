@@ -29,7 +29,7 @@ from growth.model.decision import About, Note
 from growth.model.gang import name_of_gang
 from growth.model.instant import format_instant
 from growth.model.node import Node
-from growth.model.noderequest import PROVISIONING, READY, UNMET, NodeRequest
+from growth.model.noderequest import PROVISIONING, READY, UNMET, NodeRequest, classes_of, with_classes
 from growth.model.outcome import Outcome, TryLater
 from growth.model.pod import PodShape, class_checksum
 from growth.model.settings import Settings
@@ -49,10 +49,8 @@ from growth.plan.world.trials import (
     USED_EVENT,
     Pause,
     Standing,
-    classes_of,
     needs_pods,
     verdict,
-    with_classes,
 )
 from growth.plan.world.turn import about, instant_of, life_event, seen, with_request_phase
 from growth.solver.rules.fit import fits_alone, free_amounts

@@ -11,11 +11,12 @@ goes forgets it, and a NodeRequest stays until it is there.
 | --- | --- |
 | no machine of its template was ever of use | 5; what else pods need is planned, and waits for them |
 | 2 in a row were in vain, or it was mended after that and nothing was of use since | 1 |
-| 3 in a row were in vain | none for 5 min, twice as long after each further one, 2 h at most; then 1 |
+| 3 in a row were in vain | none for 5 min, twice as long after each further one, 2 h at most (1); then 1 |
 | 3 became Ready a while ago and took none of their pods, which wait | none until each has had its five minutes |
-| 20 in a day were in vain (from 10 on also those on their way) | none until a day has passed; 1 after each mending |
-| 30 in a day were in vain | none until a day has passed, mended or not |
+| 20 in a day were in vain (from 10 on also those on their way) | none until a day has passed, mended or not |
 | otherwise | any number |
+
+(1) From 10 in a day on, longer if need be: so that 19 last for the day, and one is left for who mends the pool.
 
 The same pauses hold for an offering that goes on failing while others work: after each pause one of it is tried. And
 they hold for a class of pods that goes on missing (its checksum leaves out labels and names that differ from pod to
@@ -27,9 +28,9 @@ the few that never become Ready are known last, and say nothing against the othe
 failure of a day became known does not count among the twenty.
 
 A pool is mended by a change of its spec or credentials, or of its annotation `growth.dev/retry`. Who has mended a pool
-must see whether it works now, and not wait for a day: so beyond 20 each mending buys one try. Ten such tries are enough
-for a person; what changes a pool more often, or makes it anew (`plan/pool_status`), is a program, and money must not
-follow it without end. A mending counts from when it stands in the status: where none can be written, none counts.
+must see at once whether it works now: each mending buys one try. Five after a failure in a day are enough for a person;
+what changes a pool more often, or makes it anew (`plan/pool_status`), is a program, and waits for the pause to end like
+all others. A mending counts from when it stands in the status: where none can be written, none counts.
 """
 
 from __future__ import annotations
@@ -42,8 +43,8 @@ from msgspec.structs import replace
 
 from growth.model.instant import format_instant
 from growth.model.node import TEMPLATE
-from growth.model.nodepool import MOST_TRIALS, RETRY, NodePool, PoolTrials, Trial
-from growth.model.noderequest import DEPROVISIONING, READY, UNMET, NodeRequest
+from growth.model.nodepool import MOST_MENDINGS, MOST_TRIALS, RETRY, NodePool, PoolTrials, Trial
+from growth.model.noderequest import CLASSES, DEPROVISIONING, READY, UNMET, NodeRequest, classes_in
 from growth.model.pod import class_checksum
 from growth.model.snapshot import EMPTY, Snapshot
 from growth.plan.world.capacity import kept_for_gangs
@@ -68,8 +69,7 @@ _LONGEST_PAUSE_SECONDS: Final = 7200.0
 _SUSPICION_SECONDS: Final = 30.0
 _MOST_SUSPECTS: Final = 3
 _COUNTED_AHEAD: Final = 10  # so many in vain, and those on their way count as if they were
-_MOST_AFTER_MENDING: Final = 30  # however often it is mended
-_MOST_CLASSES: Final = 5
+_MOST_UNMENDED: Final = 19  # of those
 
 
 # ----------------------------------------------------------------------------------- one machine
@@ -98,34 +98,16 @@ def verdict(request: NodeRequest) -> Verdict | None:
     for event in reversed(events):
         at = instant_of(event.at) or request.changed_at
         if event.name == USED_EVENT:
-            return Verdict(at, classes=_classes_in(event.reason))
+            return Verdict(at, classes=classes_in(event.reason))
         if event.name == NOT_USED_EVENT:
-            cause, _, classes = event.reason.rpartition(_CLASSES)
-            return Verdict(at, cause or event.reason, _classes_in(classes))
+            cause, _, classes = event.reason.rpartition(CLASSES)
+            return Verdict(at, cause or event.reason, classes_in(classes))
     return None
 
 
 def needs_pods(request: NodeRequest) -> bool:
     """Is it of use only once one of its pods is there? Others stand for what may come."""
     return request.spec.reason == DEMAND and bool(request.spec.planned_pods)
-
-
-_CLASSES: Final = "; classes "
-
-
-def with_classes(text: str, classes: Iterable[str]) -> str:
-    """The reason of an event, with the classes that `verdict` reads off it."""
-    return f"{text}{_CLASSES}{' '.join(sorted(classes)[:_MOST_CLASSES])}"
-
-
-def _classes_in(text: str) -> tuple[str, ...]:
-    return tuple(text.rpartition(_CLASSES)[2].split()[:_MOST_CLASSES])
-
-
-def classes_of(request: NodeRequest) -> tuple[str, ...]:
-    """Of the pods it was bought for, as written when it became Ready."""
-    ready = next((each.reason for each in reversed(request.status.events) if each.name == "nodeReady"), "")
-    return _classes_in(ready) if _CLASSES in ready else ()
 
 
 def _gathered(snapshot: Snapshot) -> dict[str, Verdict]:
@@ -175,13 +157,18 @@ def as_written(pool: NodePool, found: PoolTrials, now: float, credentials: str =
     is_changed = known.generation not in (0, pool.generation)
     is_asked = bool(retry) and retry != known.retry and known.generation != 0
     is_renewed = bool(credentials) and known.credentials not in ("", credentials)
-    mended_at = format_instant(now) if is_changed or is_asked or is_renewed else known.mended_at
+    is_after_failure = any(each.cause and _instant(each.at) > _instant(known.mended_at) for each in found.in_vain)
+    mendings = tuple(at for at in known.mendings if _instant(at) > now - MEMORY_SECONDS)
+    if (is_changed or is_asked or is_renewed) and (not is_after_failure or len(mendings) < MOST_MENDINGS):
+        known = replace(known, mended_at=format_instant(now))
+        mendings += (format_instant(now),) if is_after_failure else ()
     return replace(
         found,
         generation=pool.generation,
         retry=retry,
         credentials=credentials or known.credentials,
-        mended_at=mended_at,
+        mended_at=known.mended_at,
+        mendings=mendings,
     )
 
 
@@ -353,14 +340,15 @@ def _bound(
     pool, pause, count = f"NodePool {standing.pool}", standing.pause, standing.in_vain
     last = "" if pause.latest is None else f", the last ({pause.latest.offering}): {pause.latest.cause}"
     mended_at, latest = _instant(trials.mended_at), max((_instant(each.at) for each in trials.in_vain), default=0.0)
-    spent = _MOST_AFTER_MENDING if mended_at > latest else MOST_IN_VAIN
+    spent = MOST_IN_VAIN if mended_at > latest or pause.in_a_row < FAILURES_BEFORE_PAUSE else _MOST_UNMENDED
     if count >= spent:
         again_at = _instant(_counted(trials.in_vain)[count - spent].at) + MEMORY_SECONDS
         told = f"{pool} is failing: {count} machines in a day were in vain{last}"
         return 0, again_at, f"{told}; tried again at {format_instant(again_at)}"
-    if pause.in_a_row >= FAILURES_BEFORE_PAUSE and now < pause.until:
+    until = max(pause.until, _spread(_counted(trials.in_vain)))
+    if pause.in_a_row >= FAILURES_BEFORE_PAUSE and now < until:
         told = f"{pool} is failing: {pause.in_a_row} machines in a row were in vain{last}"
-        return 0, pause.until, f"{told}; tried again at {format_instant(pause.until)}"
+        return 0, until, f"{told}; tried again at {format_instant(until)}"
     if suspects >= _MOST_SUSPECTS:
         told = f"{pool}: {suspects} machines are Ready and have taken none of the pods they were bought for"
         return 0, None, told
@@ -370,6 +358,14 @@ def _bound(
     if not has_worked and (most is None or most > MOST_AT_FIRST):
         return MOST_AT_FIRST, None, f"{pool} has had no machine of use yet: the first {MOST_AT_FIRST} are awaited"
     return most, None, "" if most is None else f"{pool}: {count} machines in a day were in vain; {most} at a time"
+
+
+def _spread(counted: list[Trial]) -> float:
+    """When the next may be tried, so that what is left for a day lasts until the first of them are a day old."""
+    if not _COUNTED_AHEAD <= len(counted) < _MOST_UNMENDED:
+        return 0.0
+    first, last = _instant(counted[0].at), _instant(counted[-1].at)
+    return last + (first + MEMORY_SECONDS - last) / (_MOST_UNMENDED - len(counted))
 
 
 def _by_place(in_vain: Iterable[Trial], trials: PoolTrials) -> dict[OfferingKey, Pause]:

@@ -28,7 +28,6 @@ ARRIVAL_SECONDS: Final = 10.0  # a pod bound so shortly before the call cannot b
 UNREACHABLE_SECONDS: Final = 300.0
 DAY_SECONDS: Final = 86_400.0
 MOST_IN_VAIN: Final = 20
-MOST_TRIES_AFTER: Final = 10  # a pool was changed
 BRAKED_AGAIN_SECONDS: Final = 600.0
 BRAKED_SECONDS: Final = 60.0  # so long the brake holds before growth must have seen it
 JUDGED_BY: Final = ("pods", "nodes", "nodepools", "noderequests", "noderemovalrequests")
@@ -89,9 +88,9 @@ def within_limits_of_all(witness: Witness, server: Server) -> Complaint:
 
 
 def few_in_vain(witness: Witness, server: Server) -> Complaint:
-    """Never more than 20 machines in vain for one pool in 24 hours, however many pods, types and owners there are; what
-    was under way when the third failure became known is excepted, what a user called off, and one more for each time
-    that a user changed the pool, ten at most.
+    """Never more than 20 machines in vain for one pool in 24 hours, however many pods, types and owners there are, and
+    however often users change the pool; what was under way when the third failure became known is excepted, and what a
+    user called off.
     """
     pool, since = server.template.labels.get(POOL_LABEL, ""), witness.now - DAY_SECONDS
     touched = witness.lately.touched_at.get(pool, [])
@@ -103,10 +102,10 @@ def few_in_vain(witness: Witness, server: Server) -> Complaint:
     ]
     if len(in_vain) < 3:
         return None
-    third_known_at, mended = sorted(known_at for known_at, _ in in_vain)[2], sum(at > since for at, _ in touched[1:])
+    third_known_at = sorted(known_at for known_at, _ in in_vain)[2]
     counted = sum(bought_at > max(since, third_known_at) for _, bought_at in in_vain)
     wrong = f"{server.name} is bought for pool {pool}, after {counted} machines in vain within a day"
-    return wrong if counted >= MOST_IN_VAIN + min(mended, MOST_TRIES_AFTER) else None
+    return wrong if counted >= MOST_IN_VAIN else None
 
 
 def few_while_braked(witness: Witness, server: Server) -> Complaint:
