@@ -70,11 +70,13 @@ class RegisterNode(Struct, frozen=True, tag=True):
     taints: tuple[Taint, ...] = ()  # the whole list, as it shall be
 
 
-class BindPod(Struct, frozen=True, tag=True):
-    """Realise a placement: after a live re-read, through pods/binding."""
+class FillNode(Struct, frozen=True, tag=True):
+    """Realise a plan on one node behind our start-up taint, beside the loop: bind these pods, each after a live look.
+    The outcome tells of each pod that was not bound.
+    """
 
-    pod: Seen
-    node_name: str
+    node: Seen
+    pods: tuple[Seen, ...]
     beside: tuple[
         str, ...
     ] = ()  # UIDs of the pods that were counted on the node: there already, or planned onto it as well
@@ -242,7 +244,7 @@ Action = (
     | ReleaseNodeRequest
     | LaunchMachine
     | RegisterNode
-    | BindPod
+    | FillNode
     | BindPods
     | WritePodsUnscheduled
     | NominatePod

@@ -2,7 +2,7 @@
 
 | outcome | means | so |
 | --- | --- | --- |
-| Accepted | done, or surely under way | go on |
+| Accepted | done, or surely under way; of an action on many objects, but for those that failed | go on |
 | NoCapacity | the provider has none of it now | Unmet: strike the offering out for a while |
 | Refused | positively not done, and asking again unchanged will not help | tell the user |
 | Conflict | another writer was first, or the object is gone | look again, plan again |
@@ -13,11 +13,6 @@
 from __future__ import annotations
 
 from msgspec import Struct
-
-
-class Accepted(Struct, frozen=True, tag=True):
-    machine_id: str = ""
-    resource_version: str = ""
 
 
 class NoCapacity(Struct, frozen=True, tag=True):
@@ -43,4 +38,13 @@ class Unknown(Struct, frozen=True, tag=True):
     reason: str
 
 
-Outcome = Accepted | NoCapacity | Refused | Conflict | TryLater | Unknown
+Failure = NoCapacity | Refused | Conflict | TryLater | Unknown
+
+
+class Accepted(Struct, frozen=True, tag=True):
+    machine_id: str = ""
+    resource_version: str = ""
+    failed: tuple[tuple[str, Failure], ...] = ()  # the UIDs of objects that it was not done to, and why
+
+
+Outcome = Accepted | Failure

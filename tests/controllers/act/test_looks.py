@@ -12,7 +12,7 @@ from growth.kube.api.client import Client
 from growth.kube.api.errors import Refused
 from growth.kube.api.resources import NODES, PODS
 from growth.kube.api.transport import Request, Response
-from growth.model.action import BindPod, Seen
+from growth.model.action import Seen
 from growth.model.node import STARTUP_TAINT
 from growth.model.outcome import Conflict, Outcome, TryLater
 from growth.sim.apiserver.refusal import Refusal
@@ -38,7 +38,7 @@ def asked(story: Story) -> Outcome | None:
 
 
 async def why_not(house: Gatehouse, *beside: Seen) -> Outcome | None:
-    return await house.gate.why_not_bind(BindPod(Seen("a", "uid-a"), NODE, tuple(pod.uid for pod in beside)))
+    return await house.gate.why_not_bind(NODE, tuple(pod.uid for pod in beside))
 
 
 async def stands_there(house: Gatehouse, name: str, **parts: Any) -> Seen:

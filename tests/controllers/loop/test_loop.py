@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
 from msgspec import Struct
 
 from growth.controllers.loop.loop import STILL_SECONDS, Loop, RowMemory
@@ -35,7 +36,7 @@ class World(Struct):
     def snapshot(self) -> Snapshot:
         return Snapshot(START_OF_TIME, machines_at=self.version)
 
-    def on_change(self, _callback: object) -> None: ...
+    def on_change(self, *_callbacks: object) -> None: ...
 
     async def perform(self, action: Action) -> Outcome:
         await asyncio.sleep(self.seconds)
@@ -73,6 +74,24 @@ def test_when_the_clock_goes_back_a_ledger_begins_anew() -> None:
         return [memory.ledger for memory in loop.memories]
 
     assert run_virtual(play()) == [{}]
+
+
+@pytest.mark.parametrize(
+    ("thought_seconds", "changed", "waited_seconds"),
+    [(0.0, "pods", 0.05), (0.04, "pods", 0.36 + 0.08), (0.04, "nodes", 0.08), (5.0, "pods", 1.3), (5.0, "nodes", 0.3)],
+)
+def test_the_longer_a_turn_takes_to_decide_the_more_changes_are_collected_for_the_next(
+    thought_seconds: float, changed: str, waited_seconds: float
+) -> None:
+    async def play() -> float:
+        runtime = SimRuntime("loop")
+        loop = Loop(World(), World(), Quiet(), Metrics(runtime), runtime, Settings())  # type: ignore[arg-type]
+        (loop._wake_soon if changed == "nodes" else loop.wake.set)()
+        began_at = runtime.monotonic()
+        await loop._collect(thought_seconds)
+        return runtime.monotonic() - began_at
+
+    assert run_virtual(play()) == pytest.approx(waited_seconds)
 
 
 def test_a_decision_sees_what_settling_the_last_outcomes_has_written() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from growth.model.action import BindPod, NominatePod, ReadyNode, RegisterNode
+from growth.model.action import FillNode, NominatePod, ReadyNode, RegisterNode
 from growth.model.decision import Decision, Settled
 from growth.model.labels import ARCHITECTURE, HOSTNAME, ZONE, Labels, LabelSelector, Requirement
 from growth.model.node import OFFERING_LABEL, POOL_LABEL, REQUEST_LABEL, STARTUP_TAINT, TEMPLATE, Node, Taint
@@ -44,6 +44,11 @@ NOT_READY = Taint("node.kubernetes.io/not-ready", "", "NoSchedule")
 
 def plan(snapshot: Snapshot, ledger: joining.Ledger | None = None) -> Decision[joining.Ledger]:
     return joining.plan(snapshot, ledger or joining.Ledger(), SETTINGS)
+
+
+def bound_by(decision: Decision[joining.Ledger]) -> list[str]:
+    """Names of the pods that are bound."""
+    return [pod.name for action in decision.actions if isinstance(action, FillNode) for pod in action.pods]
 
 
 def starting(**fields: Any) -> Node:
@@ -109,16 +114,14 @@ def test_a_start_up_taint_that_was_taken_off_already_is_not_put_back() -> None:
 def test_planned_pods_are_bound_behind_the_taint() -> None:
     asked = [pod("a"), pod("b")]
     together = (asked[0].uid, asked[1].uid)
-    assert plan(joined(asked)).actions == (
-        BindPod(seen(asked[0]), NAME, together),
-        BindPod(seen(asked[1]), NAME, together),
-    )
+    snapshot = joined(asked)
+    assert plan(snapshot).actions == (FillNode(seen(snapshot.nodes[NAME]), (seen(asked[0]), seen(asked[1])), together),)
 
 
 def test_a_bind_names_the_pods_that_were_counted_on_its_node() -> None:
     there, agent, asked = bound(pod("there", 0.5), NAME), daemon_pod("agent", NAME), pod("a")
     (binding,) = plan(joined([there, agent, asked, bound(pod("elsewhere"), "another")])).actions
-    assert isinstance(binding, BindPod)
+    assert isinstance(binding, FillNode)
     assert set(binding.beside) == {there.uid, agent.uid, asked.uid}
 
 
@@ -183,7 +186,33 @@ def test_a_bind_without_an_answer_is_tried_again_later(outcome: Outcome, seconds
     after = settled(snapshot, plan(snapshot), outcome)
     assert after.again_at == NOW + seconds
     assert plan(replace(snapshot, now=NOW + 1), after.ledger).actions == ()
-    assert [type(action) for action in plan(replace(snapshot, now=NOW + seconds), after.ledger).actions] == [BindPod]
+    assert [type(action) for action in plan(replace(snapshot, now=NOW + seconds), after.ledger).actions] == [FillNode]
+
+
+def test_a_node_is_not_filled_twice_at_a_time_and_each_pod_has_an_outcome_of_its_own() -> None:
+    asked = [pod(name, 0.1) for name in "abcd"]
+    snapshot = joined(asked)
+    filling = plan(snapshot)
+    assert plan(snapshot, filling.ledger).actions == ()
+    bad = Accepted(failed=(("uid-b", Refused("no")), ("uid-c", TryLater("busy", 9.0)), ("uid-d", Conflict("taken"))))
+    failed = replace(bad, failed=tuple((each.uid, why) for each, (_, why) in zip(asked[1:], bad.failed, strict=True)))
+    after = settled(snapshot, filling, failed)
+    assert plan(snapshot, after.ledger).actions == (NominatePod(seen(asked[1]), NAME),)
+    assert bound_by(plan(replace(snapshot, now=NOW + 9), after.ledger)) == ["c"]
+
+
+def test_no_more_nodes_are_filled_at_a_time_than_a_look_at_them_stays_fresh() -> None:
+    names = [f"default-pool-{number:03d}" for number in range(70)]
+    asked = [pod(f"p{number}") for number in range(70)]
+    requests = [
+        request(name, SMALL, "Provisioning", planned=[each.key]) for name, each in zip(names, asked, strict=True)
+    ]
+    nodes = [node(name, of=SMALL, taints=(STARTUP_TAINT,)) for name in names]
+    snapshot = world(asked, [pool()], [SMALL], nodes, requests)
+    first = plan(snapshot)
+    assert len(first.actions) == 64
+    after = settled(snapshot, replace(first, actions=first.actions[:1]), Accepted())
+    assert len(plan(snapshot, after.ledger).actions) == 1
 
 
 def test_a_pod_that_may_not_be_bound_after_all_is_nominated() -> None:
@@ -214,7 +243,7 @@ def test_only_pods_that_the_scheduler_need_not_think_about_are_bound(
     asked: Pod, fields: dict[str, Any], is_bound: bool
 ) -> None:
     (action,) = plan(joined([asked], **fields)).actions
-    assert isinstance(action, BindPod if is_bound else NominatePod)
+    assert isinstance(action, FillNode if is_bound else NominatePod)
 
 
 @pytest.mark.parametrize(("volumes", "may"), [(UNBOUND, False), (BOUND, True), (VolumeWorld(), False)])
@@ -240,7 +269,7 @@ def test_a_planned_pod_that_is_gone_gated_or_going_is_dropped() -> None:
 def test_pods_that_no_longer_fit_the_real_node_are_dropped() -> None:
     asked = [pod("a", 1), pod("b", 1)]
     snapshot = joined(asked, starting(allocatable=amounts(1.5, 4096, 110)))
-    assert [action.pod.name for action in plan(snapshot).actions if isinstance(action, BindPod)] == ["a"]
+    assert bound_by(plan(snapshot)) == ["a"]
 
 
 def test_daemon_set_pods_that_are_still_to_come_keep_their_room() -> None:
@@ -250,9 +279,9 @@ def test_daemon_set_pods_that_are_still_to_come_keep_their_room() -> None:
     daemons = (DaemonSet("default/agent", shape(1, 64)),)
     asked = [pod("a", 1), pod("b", 1)]
     coming = plan(joined(asked, daemon_sets=daemons))
-    assert [action.pod.name for action in coming.actions if isinstance(action, BindPod)] == ["a"]
+    assert bound_by(coming) == ["a"]
     here = plan(joined([*asked, daemon_pod("d", NAME, cpu=0)], daemon_sets=daemons, planned=["default/a", "default/b"]))
-    assert [action.pod.name for action in here.actions if isinstance(action, BindPod)] == ["a", "b"]
+    assert bound_by(here) == ["a", "b"]
 
 
 def test_growth_binds_past_the_scheduler_only_where_every_rule_still_allows_it() -> None:
@@ -261,7 +290,7 @@ def test_growth_binds_past_the_scheduler_only_where_every_rule_still_allows_it()
     neighbour = node("static", "", labels={ZONE: "z"})
     of_node = starting(labels={ZONE: "z"})
     alone = joined([loner], of_node)
-    assert [type(action) for action in plan(alone).actions] == [BindPod]
+    assert [type(action) for action in plan(alone).actions] == [FillNode]
     rival = replace(
         alone,
         nodes={**alone.nodes, "static": neighbour},
@@ -274,7 +303,7 @@ def test_a_plan_that_holds_only_as_a_whole_is_bound_as_a_whole() -> None:
     web = LabelSelector((Requirement("app", "In", ("web",)),))
     follower = pod("follower", affinity=(PodAffinityTerm(HOSTNAME, web),))
     leader = pod("leader", labels={"app": "web"})
-    assert [type(action) for action in plan(joined([follower, leader])).actions] == [BindPod, BindPod]
+    assert [type(action) for action in plan(joined([follower, leader])).actions] == [FillNode]
 
 
 def test_a_nomination_to_a_node_that_is_gone_is_taken_back_once() -> None:
@@ -290,22 +319,19 @@ def test_pods_planned_onto_the_node_later_are_bound_as_well() -> None:
     snapshot = joined([pod("a"), pod("late")], planned=["default/a"])
     (of_request,) = snapshot.requests.values()
     added = replace(of_request, status=replace(of_request.status, added_pods=("default/late",)))
-    assert [
-        action.pod.name
-        for action in plan(replace(snapshot, requests={NAME: added})).actions
-        if isinstance(action, BindPod)
-    ] == ["a", "late"]
+    assert bound_by(plan(replace(snapshot, requests={NAME: added}))) == ["a", "late"]
 
 
 def test_a_request_that_is_ready_while_its_node_is_still_tainted_goes_on() -> None:
-    assert [type(action) for action in plan(joined([pod("a")], phase="Ready")).actions] == [BindPod]
+    assert [type(action) for action in plan(joined([pod("a")], phase="Ready")).actions] == [FillNode]
 
 
 def test_machines_may_arrive_in_any_order() -> None:
     asked = [pod("a", 2), pod("b", 2)]
     requests = [request(f"default-pool-{each.name}", SMALL, "Provisioning", planned=[each.key]) for each in asked]
     late_first = world(asked, [pool()], [SMALL], [node("default-pool-b", of=SMALL, taints=(STARTUP_TAINT,))], requests)
-    assert plan(late_first).actions == (BindPod(seen(asked[1]), "default-pool-b", (asked[1].uid,)),)
+    (there,) = late_first.nodes.values()
+    assert plan(late_first).actions == (FillNode(seen(there), (seen(asked[1]),), (asked[1].uid,)),)
 
 
 @pytest.mark.parametrize(("cpu", "waits"), [(1, True), (2, False)])

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from growth.model.action import BindPod, ReadyNode
+from growth.model.action import FillNode, ReadyNode
 from growth.model.decision import Settled
 from growth.model.gang import GANG, PLUGIN_POD_GROUP
 from growth.model.instant import format_instant
@@ -172,7 +172,8 @@ def come(pods: list[Pod], *names: str, **fields: Any) -> Snapshot:
 
 def sent(snapshot: Snapshot, ledger: joining.Ledger | None = None) -> dict[str, str]:
     actions = joining.plan(snapshot, ledger or joining.Ledger(), ON).actions
-    return {action.pod.name: action.node_name for action in actions if isinstance(action, BindPod)}
+    filled = [action for action in actions if isinstance(action, FillNode)]
+    return {pod.name: action.node.name for action in filled for pod in action.pods}
 
 
 def test_a_machine_that_has_come_waits_for_the_others_of_a_gang() -> None:

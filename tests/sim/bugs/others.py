@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from growth.controllers.growth import Growth
 from growth.kube.api.resources import NODE_POOLS, PODS
-from growth.model.action import BindPod, ReadyNode, ScaleWarmPool, WriteNodePoolStatus
+from growth.model.action import FillNode, ReadyNode, ScaleWarmPool, WriteNodePoolStatus
 from growth.model.decision import Note
 from growth.model.outcome import Accepted
 from growth.plan.buffers.giving_way import BEFORE_NOBODY
@@ -94,11 +94,12 @@ def labels_pods() -> Any:
     async def bind_and_label(tools: Any, action: Any) -> Any:
         outcome = await bind(tools, action)
         patch = {"metadata": {"labels": {"growth.dev/bound": "true"}}}
-        await tools.client.merge_patch(PODS, action.pod.name, patch, action.pod.namespace)
+        for pod in action.pods:
+            await tools.client.merge_patch(PODS, pod.name, patch, pod.namespace)
         return outcome
 
-    bind = now("effects")[BindPod].perform
-    return replaced(effects=acting(BindPod, bind_and_label))
+    bind = now("effects")[FillNode].perform
+    return replaced(effects=acting(FillNode, bind_and_label))
 
 
 def writes_specs_of_pools() -> Any:

@@ -1,7 +1,7 @@
 """How each action is performed. A table with one row for each action: the function, the object it acts on, the rights
 it needs, and whether it is slow.
 
-Asked by the loop. Translates failures into Outcomes in one place; decides nothing. The role that growth runs under is
+Asked by the loop; decides nothing. The role that growth runs under is
 generated from this table (`controllers/act/role.py`), so an action without its rights here cannot work anywhere."""
 
 from __future__ import annotations
@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
-import structlog
 from msgspec import Struct
 
 from growth.controllers.act import nodes, pods
+from growth.controllers.act.failures import outcome_of
 from growth.controllers.act.nodes import Tools
-from growth.kube.api import errors
 from growth.kube.api.resources import (
     CAPACITY_BUFFERS,
     NODE_POOLS,
@@ -28,10 +27,8 @@ from growth.kube.api.resources import (
 )
 from growth.model import action as act
 from growth.model.action import Action
-from growth.model.outcome import Conflict, Outcome, Refused, TryLater, Unknown
+from growth.model.outcome import Outcome, TryLater
 from growth.model.warmpool import KNOWN_KINDS, REPLICA_SET
-
-log = structlog.get_logger(__name__)
 
 
 class Effect(Struct, frozen=True):
@@ -40,7 +37,7 @@ class Effect(Struct, frozen=True):
     perform: Callable[[Tools, Any], Awaitable[Outcome]]
     subject: str  # the action's field that names the object acted on; "" where there is none yet
     rights: tuple[Right, ...] = ()
-    is_slow: bool = False  # speaks to the provider: runs beside the loop
+    is_slow: bool = False  # speaks to the provider, or binds many pods: runs beside the loop
     feature: str = ""  # only done, and so only allowed, where this is turned on
 
 
@@ -69,7 +66,7 @@ EFFECTS: Final[Mapping[type[Any], Effect]] = {
     act.ReleaseNodeRequest: Effect(nodes.release_node_request, "request", (_RELEASE_REQUEST,)),
     act.LaunchMachine: Effect(nodes.launch_machine, "request", (Right(NODE_REQUESTS, ("get",)),), is_slow=True),
     act.RegisterNode: Effect(nodes.register_node, "node", _PATCH_NODE),
-    act.BindPod: Effect(pods.bind_pod, "pod", (_BIND, Right(NODES, ("get",)), _LIST_PODS)),
+    act.FillNode: Effect(pods.fill_node, "node", (_BIND, Right(NODES, ("get",)), _LIST_PODS), is_slow=True),
     act.BindPods: Effect(pods.bind_pods, "", (_BIND, _LIST_PODS), is_slow=True, feature=SCHEDULER),
     act.WritePodsUnscheduled: Effect(
         pods.write_pods_unscheduled, "", _WRITE_POD_STATUS, is_slow=True, feature=SCHEDULER
@@ -142,24 +139,5 @@ class Applier:
         if self.only_observes:
             return TryLater("growth only observes", retry_after_seconds=60.0)
         with self.tools.metrics.time_action(type(action).__name__) as record:
-            record.outcome = await _outcome_of(EFFECTS[type(action)].perform(self.tools, action))
+            record.outcome = await outcome_of(EFFECTS[type(action)].perform(self.tools, action))
             return record.outcome
-
-
-async def _outcome_of(performed: Awaitable[Outcome]) -> Outcome:
-    """Every way to fail, as data."""
-    try:
-        return await performed
-    except (errors.Conflict, errors.NotFound, errors.AlreadyExists) as error:
-        return Conflict(str(error))
-    except errors.TooManyRequests as error:
-        return TryLater(str(error), retry_after_seconds=error.retry_after_seconds or 5.0)
-    except (errors.NotLeader, errors.Unreachable, errors.ServerError, errors.Unauthorized) as error:
-        return TryLater(str(error))  # unauthorized: the token was rotated, and is read again
-    except (errors.EffectUnknown, errors.UnreadableAnswer) as error:
-        return Unknown(str(error))
-    except errors.Refused as error:
-        return Refused(str(error))
-    except Exception as error:  # our own mistake: the other actions go on, and this one may have had its effect
-        log.exception("an action failed in a way that nobody foresaw")
-        return Unknown(f"{type(error).__name__}: {error}")

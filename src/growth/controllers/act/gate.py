@@ -20,6 +20,7 @@ What is read live before a bind: `controllers/act/looks`."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Collection
 from operator import is_
 from typing import Final
@@ -35,7 +36,7 @@ from growth.kube.api.resources import NODE_POOLS, NODE_REMOVAL_REQUESTS, NODE_RE
 from growth.kube.codec import Codec
 from growth.kube.codec.own import read_node_removal_request
 from growth.kube.fence import Fence
-from growth.model.action import BindPod, DeleteMachine, FinishRemoval, LaunchMachine
+from growth.model.action import DeleteMachine, FinishRemoval, LaunchMachine
 from growth.model.api import FINALIZER
 from growth.model.labels import Labels
 from growth.model.node import POOL_LABEL, Node
@@ -56,6 +57,7 @@ from growth.providers.contract import Gone, Provider, ProviderError
 
 OLDEST_CACHE_SECONDS: Final = 150.0  # bookmarks come once a minute
 _CLOSED_SECONDS: Final = 10.0
+_FILLED_AT_ONCE: Final = 12
 
 
 async def _pods_on(client: Client, codec: Codec, node: str) -> tuple[Pod, ...]:
@@ -87,6 +89,7 @@ class Gate:
         self._tallied: tuple[object, ...] = ()  # what it was counted from
         self._pools = SharedReads(client, NODE_POOLS)
         self._binds = BindGate(client, clock)
+        self.filling = asyncio.Semaphore(_FILLED_AT_ONCE)  # nodes: what was seen of one serves for a second only
 
     async def why_not_launch(self, action: LaunchMachine) -> Outcome | None:
         return await _answered(self._why_not_launch(action))
@@ -98,8 +101,8 @@ class Gate:
         """Before a Node is deleted: is its machine gone, by the provider's own word about it?"""
         return await _answered(self._why_not_finish(action))
 
-    async def why_not_bind(self, action: BindPod) -> Outcome | None:
-        return await self._binds.why_not_bind(action.node_name, action.beside)
+    async def why_not_bind(self, node: str, beside: Collection[str]) -> Conflict | TryLater | None:
+        return await self._binds.why_not_bind(node, beside)
 
     async def why_not_bind_among(self, node: str, beside: Collection[str]) -> TryLater | None:
         """To a node that others bind to as well."""

@@ -24,7 +24,7 @@ from growth.kube.api.client import Client
 from growth.kube.api.errors import KubeError, NotFound
 from growth.kube.api.resources import NODES, PODS, Resource
 from growth.model.node import STARTUP_TAINT
-from growth.model.outcome import Conflict, Outcome, TryLater
+from growth.model.outcome import Conflict, TryLater
 from growth.model.pod import FINISHED
 
 _LOOK_SECONDS: Final = 1.0  # how long one look at a node serves, before a bind
@@ -102,7 +102,7 @@ class BindGate:
         self._client, self._clock = client, clock
         self._looks: dict[tuple[str, bool], _Look] = {}  # by node, and whether our taint was asked for
 
-    async def why_not_bind(self, node: str, beside: Collection[str]) -> Outcome | None:
+    async def why_not_bind(self, node: str, beside: Collection[str]) -> Conflict | TryLater | None:
         """`beside`: UIDs of the pods that the plan counted there."""
         look = await self._look_at(node, asks_taint=True)
         if not look.is_held:

@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from growth.controllers.act.failures import outcome_of
 from growth.controllers.act.nodes import Tools, write_status
 from growth.controllers.loop.runtime import work_through
 from growth.kube.api.errors import AlreadyExists, Conflict, KubeError, NotFound, Status
@@ -22,27 +23,39 @@ from growth.model import outcome
 from growth.model.capacitybuffer import TEMPLATE_DIGEST
 from growth.model.instant import format_instant
 from growth.model.labels import TEMPLATE_HASH
-from growth.model.outcome import Accepted, Outcome, Refused
+from growth.model.outcome import Accepted, Failure, Outcome, Refused
 from growth.model.pod import FINISHED
 from growth.model.poolautoscaler import PodSelector
 from growth.model.warmpool import DEPLOYMENT, WarmPoolKind
 
 _TAKEN_SECONDS: Final = 10.0
+_BINDS_AT_ONCE: Final = 6  # to one node
 
 Item = TypeVar("Item")
 
 # ------------------------------------------------------------------------------------------ one pod
 
 
-async def bind_pod(tools: Tools, action: act.BindPod) -> Outcome:
-    """The gate looks at the node and its pods live. The API server looks at the pod: it refuses one of another UID,
-    bound already, gated or being deleted.
+async def fill_node(tools: Tools, action: act.FillNode) -> Outcome:
+    """Before each bind the gate has looked at the node and its pods live, a moment ago. The API server looks at the
+    pod: it refuses one of another UID, bound already, gated or being deleted.
     """
-    closed = await tools.gate.why_not_bind(action)
-    if closed is not None:
-        return closed
-    await _bind(tools, action.pod, action.node_name)
-    return Accepted()
+    node, counted, failed = action.node.name, frozenset(action.beside), list[tuple[str, Failure]]()
+
+    async def bind(pod: act.Seen) -> Outcome:
+        closed = await tools.gate.why_not_bind(node, counted)
+        if closed is None:
+            await _bind(tools, pod, node)
+        return closed or Accepted()
+
+    async def attempt(pod: act.Seen) -> None:
+        outcome = await outcome_of(bind(pod))
+        if not isinstance(outcome, Accepted):
+            failed.append((pod.uid, outcome))
+
+    async with tools.gate.filling:
+        await work_through(tools.runtime, "bind", action.pods, _BINDS_AT_ONCE, attempt)
+    return Accepted(failed=tuple(failed))
 
 
 async def _bind(tools: Tools, pod: act.Seen, node: str) -> None:

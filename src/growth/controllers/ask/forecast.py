@@ -19,13 +19,13 @@ from msgspec.structs import replace
 from growth.controllers.loop.table import ROWS, Row
 from growth.model.action import (
     Action,
-    BindPod,
     BindPods,
     CancelRemoval,
     CreateNodeRemovalRequest,
     CreateNodeRequest,
     DeleteMachine,
     EvictPod,
+    FillNode,
     LaunchMachine,
     MarkScaleDown,
     ScaleWarmPool,
@@ -192,6 +192,8 @@ def _in_words(action: Action) -> tuple[tuple[str, str, str, str], ...]:
     """What is done, to what kind, by what name, and why where the action says it."""
     if isinstance(action, BindPods):
         return tuple(("binds", "Pod", _key(one.pod), f"to node {one.node_name}") for one in action.assignments)
+    if isinstance(action, FillNode):
+        return tuple(("binds", "Pod", _key(pod), f"to node {action.node.name}") for pod in action.pods)
     tell = _WORDS.get(type(action))
     return () if tell is None else (tell(action),)
 
@@ -202,7 +204,6 @@ def _key(seen: Any) -> str:
 
 _WORDS: Final[Mapping[type, Callable[[Any], tuple[str, str, str, str]]]] = {
     LaunchMachine: lambda it: ("orders the machine of", "NodeRequest", it.request.name, it.spec.target_offering),
-    BindPod: lambda it: ("binds", "Pod", _key(it.pod), f"to node {it.node_name}"),
     MarkScaleDown: lambda it: ("marks", "Node", it.node.name, ""),
     UnmarkScaleDown: lambda it: ("keeps", "Node", it.node.name, ""),
     CreateNodeRemovalRequest: lambda it: ("removes", "Node", it.spec.node_name, ""),

@@ -5,8 +5,11 @@ across.
         observe → [solve] → plan → journal the notes → apply the actions → settle the outcomes → apply what follows …
 
 A row is looked at when its inputs changed, when its own `again_at` has passed, or when an outcome came back. Slow
-actions (those that speak to the provider) run beside the loop; the same action on the same object is never under way
-twice."""
+actions (those that speak to the provider, or bind many pods) run beside the loop; the same action on the same object is
+never under way twice.
+
+Changes that come close together are looked at together. Where deciding takes long, because thousands of pods wait, more
+are collected: thousands of pods that arrive or are bound one after the other would else be walked at each of them."""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ from growth.controllers.act.apply import Applier, is_slow, object_of
 from growth.controllers.loop.journal import Journal
 from growth.controllers.loop.metrics import Metrics
 from growth.controllers.loop.runtime import Signal, work_through
-from growth.controllers.loop.table import ROWS, Row
+from growth.controllers.loop.table import ROWS, Plan, Row
 from growth.controllers.observe.observer import Observer
 from growth.model.action import Action
 from growth.model.decision import Decision, Settled
@@ -33,6 +36,10 @@ from growth.runtime import Runtime
 _PARALLEL_WRITES: Final = 32
 _FOLLOW_UPS: Final = 4  # a decision, its outcome, the next step …: no walk in one look is longer
 _COALESCE_SECONDS: Final = 0.05  # events come in bursts
+_MOST_COALESCED_SECONDS: Final = 0.3
+_PAUSE_AFTER_THOUGHT: Final = 2.0  # so many times as long as a turn took to decide are further changes collected
+_PODS_COALESCED_SECONDS: Final = 1.0
+_PODS_PAUSE_AFTER_THOUGHT: Final = 9.0  # the same while nothing but pods has changed
 _LONGEST_SLEEP_SECONDS: Final = 30.0
 _CLOCK_STEP_SECONDS: Final = 5.0  # less is a correction, more is a step
 SOLVE_SECONDS: Final = 45.0  # its own budgets end it long before
@@ -81,22 +88,38 @@ class Loop:
         self.runtime = runtime
         self.settings = settings
         self.wake = Signal(runtime)
+        self._hurry = Signal(runtime)  # something else than a pod has changed
+        self._thought_seconds = 0.0  # how long this turn's decisions took
         self.memories = tuple(RowMemory(row) for row in ROWS)
         self._under_way: set[tuple[str, str]] = set()
         self.turned_at = runtime.monotonic()  # when something of it last came to an end
         self.solver_silences = 0  # questions in a row that the solver did not answer in time
         self._silent_at = -math.inf  # when the last of them was given up
         self._latest = 0.0
-        observer.on_change(self.wake.set)
+        observer.on_change(self._wake_soon, self.wake.set)
 
     async def run(self) -> None:
         """For ever: the caller cancels it."""
         while True:
+            self._thought_seconds = 0.0
             await self.tick()
             self._turn()
             await self.wake.wait(self._sleep_seconds())
-            await self.runtime.sleep(_COALESCE_SECONDS)
+            await self._collect(self._thought_seconds)
             self.wake.clear()
+            self._hurry.clear()
+
+    async def _collect(self, thought_seconds: float) -> None:
+        """Wait for what comes close behind, the longer the more work a turn is."""
+        pods_seconds = min(_PODS_COALESCED_SECONDS, _PODS_PAUSE_AFTER_THOUGHT * thought_seconds, self._sleep_seconds())
+        if pods_seconds > _COALESCE_SECONDS:
+            await self._hurry.wait(pods_seconds)
+        seconds = min(_MOST_COALESCED_SECONDS, _PAUSE_AFTER_THOUGHT * thought_seconds)
+        await self.runtime.sleep(max(_COALESCE_SECONDS, seconds))
+
+    def _wake_soon(self) -> None:
+        self._hurry.set()
+        self.wake.set()
 
     def why_not_turning(self) -> str:
         """What stands still, so that growth must be started again. Empty: nothing."""
@@ -172,10 +195,17 @@ class Loop:
         row, given = memory.row, (snapshot, memory.ledger, self.settings)
         solved: tuple[Any, ...] = ()
         if row.question is not None:
-            question = row.question(*given)
+            question = self._timed(row.question, *given)
             solved = (question, None if question is None else await self._timed_answer(row, question.problem))
-        decision: Decision[Any] = row.plan(*given, *solved)
+        decision: Decision[Any] = self._timed(row.plan, *given, *solved)
         return decision
+
+    def _timed(self, decide: Plan, *given: Any) -> Any:
+        began_at = self.runtime.monotonic()
+        try:
+            return decide(*given)
+        finally:
+            self._thought_seconds += self.runtime.monotonic() - began_at
 
     async def _timed_answer(self, row: Row, problem: Any) -> Any:
         with self.metrics.time(self.metrics.solves):
@@ -255,4 +285,4 @@ class Loop:
         finally:
             self._under_way.discard(key)
             memory.inbox.append(Settled(action, outcome))
-            self.wake.set()
+            self._wake_soon()

@@ -142,9 +142,10 @@ class Observer:
         for item in items:
             self.requests.learned(item)
 
-    def on_change(self, callback: Callable[[], None]) -> None:
+    def on_change(self, callback: Callable[[], None], on_pods: Callable[[], None] | None = None) -> None:
+        """`on_pods` is called instead where nothing but pods has changed."""
         for cache in self._caches.values():
-            cache.subscribe(callback)
+            cache.subscribe((on_pods or callback) if cache is self.pods else callback)
         for other in (self.supply, *self._optional):
             other.on_change(callback)
 

@@ -8,7 +8,8 @@ planned pods there itself.
 | --- | --- |
 | joined, not registered | RegisterNode: the pool's labels, annotations and taints, our start-up taint; others' stay |
 | registered, not initialised | wait |
-| initialised, planned pods wait | BindPod for those growth may bind, NominatePod for the others, each once |
+| initialised, planned pods wait | FillNode with those growth may bind, NominatePod for the others, each once |
+| being filled | wait: the outcome tells what became of each pod |
 | they are of a gang that is not whole yet | it waits for the others, for a while (`plan/nodes_up/demand`) |
 | all of them bound or nominated | after a moment ReadyNode: the start-up taint goes, the others stay |
 | all of them nominated, in a pool that does not let growth bind | ReadyNode at once (1) |
@@ -35,7 +36,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from growth.model.action import BindPod, NominatePod, ReadyNode, RegisterNode
+from growth.model.action import FillNode, NominatePod, ReadyNode, RegisterNode, Seen
 from growth.model.decision import Decision, Note, Settled
 from growth.model.gang import name_of_gang
 from growth.model.node import OFFERING_LABEL, POOL_LABEL, REQUEST_LABEL, STARTUP_TAINT, TEMPLATE, Node
@@ -60,6 +61,7 @@ from growth.solver.rules.fit import fits_alone, free_amounts
 
 _RETRY_SECONDS: Final = 2.0
 _OTHERS_FIRST_SECONDS: Final = 10.0  # growth itself still puts pods into the room that is left; the scheduler waits
+_FILLED_AT_ONCE: Final = 64  # nodes: what was looked at before a bind shall not be old when its turn comes
 _OUR_LABELS: Final = (POOL_LABEL, OFFERING_LABEL, REQUEST_LABEL)
 _NO_SCHEDULER: Final = SchedulerSettings()
 
@@ -72,6 +74,7 @@ class Ledger(Struct, frozen=True):
     unbindable: frozenset[str] = frozenset()  # pods that the API server does not let us bind
     not_before: Mapping[str, float] = {}  # pods whose last attempt had no result
     held_since: Mapping[str, float] = {}  # by node: since when it waits for the others of a gang
+    filling: frozenset[str] = frozenset()  # nodes to which pods are being bound
 
 
 def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:
@@ -90,6 +93,7 @@ def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Led
         ledger.unbindable & waiting,
         {uid: at for uid, at in ledger.not_before.items() if uid in waiting},
         look.held_since,
+        frozenset(look.filling),
     )
     return look.turn.decision(after)
 
@@ -103,6 +107,7 @@ class _Look:
         self.last_at = dict(ledger.last_at)
         self.held_since: dict[str, float] = {}
         self.given_up: set[tuple[str, str]] = set()
+        self.filling = set(ledger.filling)
         self._held = held_gangs(assigned, snapshot, settings.scheduler)
         self._snapshot, self._ledger, self._settings = snapshot, ledger, settings
         self._rules = PlacementRules(snapshot, on_their_way)
@@ -116,13 +121,12 @@ class _Look:
         node, pool = self._snapshot.nodes[request.name], self._snapshot.pools[request.spec.pool]
         if not is_registered(node):
             self.turn.do(_register(node, pool, request, self._sold))
+        elif node.name in self.filling:
+            self.held_since |= {name: at for name, at in self._ledger.held_since.items() if name == node.name}
         elif node.is_starting and is_initialised(node, request, pool):
             outstanding = [pod for pod in expected.planned if (pod.uid, node.name) not in self._ledger.done]
             held = self._held_for_gangs(outstanding, node)
-            beside = _counted(expected, self._snapshot)
-            for pod in outstanding:
-                if pod.uid not in held:
-                    self._send(pod, node, pool, beside)
+            self._send([pod for pod in outstanding if pod.uid not in held], expected, node, pool)
             if not outstanding and pool.spec.bind_planned_pods:
                 self._open(node, others_first=self._has_room_for_others(expected))
             elif not outstanding:
@@ -147,15 +151,22 @@ class _Look:
                 self.turn.tell(Note(about(pod), "GangIncomplete", text, "Warning"))
         return frozenset(held)
 
-    def _send(self, pod: Pod, node: Node, pool: NodePool, beside: tuple[str, ...]) -> None:
-        not_before = self._ledger.not_before.get(pod.uid, 0.0)
-        may = may_bind(pod, pool, self._snapshot, self._settings.scheduler)
-        if self._snapshot.now < not_before:
-            self.turn.wake(not_before)
-        elif pod.uid not in self._ledger.unbindable and may and self._rules.allow(pod, node.name):
-            self.turn.do(BindPod(seen(pod), node.name, beside))
-        else:
-            self.turn.do(NominatePod(seen(pod), node.name))
+    def _send(self, pods: list[Pod], expected: Expected, node: Node, pool: NodePool) -> None:
+        if not pods or len(self.filling) >= _FILLED_AT_ONCE:
+            return  # an outcome that comes back is a reason to look again
+        bindable = list[Seen]()
+        for pod in pods:
+            not_before = self._ledger.not_before.get(pod.uid, 0.0)
+            may = may_bind(pod, pool, self._snapshot, self._settings.scheduler)
+            if self._snapshot.now < not_before:
+                self.turn.wake(not_before)
+            elif pod.uid not in self._ledger.unbindable and may and self._rules.allow(pod, node.name):
+                bindable.append(seen(pod))
+            else:
+                self.turn.do(NominatePod(seen(pod), node.name))
+        if bindable:
+            self.filling.add(node.name)
+            self.turn.do(FillNode(seen(node), tuple(bindable), _counted(expected, self._snapshot)))
 
     def _has_room_for_others(self, expected: Expected) -> bool:
         free = free_amounts(expected.node.allocatable, expected.residents)
@@ -230,31 +241,45 @@ def _register(node: Node, pool: NodePool, request: NodeRequest, sold: Mapping[Of
 
 def settle(settled: Settled, snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:  # noqa: ARG001  (every row has this form)
     action, outcome, now = settled.action, settled.outcome, snapshot.now
-    if isinstance(action, BindPod | NominatePod):
-        return _settle_pod(action, outcome, snapshot, ledger)
+    if isinstance(action, FillNode):
+        freed = replace(ledger, filling=ledger.filling - {action.node.name})
+        failed = dict(outcome.failed) if isinstance(outcome, Accepted) else {}
+        outcomes = {pod.uid: failed.get(pod.uid, outcome) for pod in action.pods}
+        return _settle_pods(action.node.name, outcomes, snapshot, freed, is_bind=True)
+    if isinstance(action, NominatePod):
+        return _settle_pods(action.node_name, {action.pod.uid: outcome}, snapshot, ledger, is_bind=False)
     return Decision(ledger, again_at=None if isinstance(outcome, Accepted) else retry_at(outcome, now, _RETRY_SECONDS))
 
 
-def _settle_pod(
-    action: BindPod | NominatePod, outcome: Outcome, snapshot: Snapshot, ledger: Ledger
+def _settle_pods(
+    node: str, outcomes: Mapping[str, Outcome], snapshot: Snapshot, ledger: Ledger, *, is_bind: bool
 ) -> Decision[Ledger]:
-    """What must not be bound is nominated; what must not even be nominated is left to the scheduler."""
-    now, uid = snapshot.now, action.pod.uid
-    sent = replace(ledger, done=ledger.done | {(uid, action.node_name)})
-    if isinstance(outcome, Accepted):  # the moment is counted from the next look: this one was taken before the bind
-        last_at = {name: at for name, at in ledger.last_at.items() if name != action.node_name}
-        return Decision(replace(sent, last_at=last_at), again_at=now)
-    if isinstance(outcome, Conflict):  # somebody else was faster: it is planned again if it still waits
-        return Decision(sent, again_at=now)
-    if isinstance(outcome, Refused):
-        message = f"could not be sent to {action.node_name}: {outcome.reason}"
-        waiting = [pod for pod in snapshot.waiting_pods if pod.uid == uid][:1]
-        notes = tuple(Note(about(pod), "BindRefused", message, "Warning") for pod in waiting)
-        is_bind = isinstance(action, BindPod)
-        after = replace(ledger, unbindable=ledger.unbindable | {uid}) if is_bind else sent
-        return Decision(after, notes=notes, again_at=now)
-    again_at = retry_at(outcome, now, _RETRY_SECONDS)
-    return Decision(replace(ledger, not_before={**ledger.not_before, uid: again_at}), again_at=again_at)
+    """What came of each pod that was sent to a node. What must not be bound is nominated; what must not even be
+    nominated is left to the scheduler; where somebody else was faster, the pod is planned again if it still waits.
+    """
+    now, last_at = snapshot.now, ledger.last_at
+    refused = {uid: outcome.reason for uid, outcome in outcomes.items() if isinstance(outcome, Refused)}
+    sent = {uid for uid, outcome in outcomes.items() if isinstance(outcome, Accepted | Conflict)}
+    later = {
+        uid: retry_at(each, now, _RETRY_SECONDS)
+        for uid, each in outcomes.items()
+        if not (uid in refused or uid in sent)
+    }
+    if any(isinstance(outcome, Accepted) for outcome in outcomes.values()):
+        # the moment is counted from the next look: this one was taken before the bind
+        last_at = {name: at for name, at in last_at.items() if name != node}
+    after = replace(
+        ledger,
+        last_at=last_at,
+        done=ledger.done | {(uid, node) for uid in (sent if is_bind else {*sent, *refused})},
+        unbindable=ledger.unbindable | {*refused} if is_bind else ledger.unbindable,
+        not_before={**ledger.not_before, **later},
+    )
+    told = [pod for pod in snapshot.waiting_pods if pod.uid in refused] if refused else []
+    notes = tuple(
+        Note(about(pod), "BindRefused", f"could not be sent to {node}: {refused[pod.uid]}", "Warning") for pod in told
+    )
+    return Decision(after, notes=notes, again_at=now if sent or refused else min(later.values(), default=now))
 
 
 # ------------------------------------------------------------------------------ rules of scheduling
