@@ -279,17 +279,19 @@ def test_the_api_server_may_be_slow_for_one_kind_of_request(tmp_path: Path) -> N
 # --------------------------------------------------------------------------------------- many runs
 
 
-def test_a_grid_is_every_combination(tmp_path: Path) -> None:
+def test_a_grid_is_every_combination_and_each_is_called_by_what_sets_it_apart(tmp_path: Path) -> None:
     path = str(write(tmp_path, scenario(*TEN)))
     jobs = jobs_of(
         [path], {"duration": "1m"}, {"seed": ["1", "2"], "pools.default.consolidation": ["Off", "Full"]}, None
     )
     assert [job.policy for job in jobs] == [
-        "duration=1m, seed=1, pools.default.consolidation=Off",
-        "duration=1m, seed=1, pools.default.consolidation=Full",
-        "duration=1m, seed=2, pools.default.consolidation=Off",
-        "duration=1m, seed=2, pools.default.consolidation=Full",
+        "seed=1, pools.default.consolidation=Off",
+        "seed=1, pools.default.consolidation=Full",
+        "seed=2, pools.default.consolidation=Off",
+        "seed=2, pools.default.consolidation=Full",
     ]
+    assert {job.changes["duration"] for job in jobs} == {"1m"}
+    assert [job.policy for job in jobs_of([path], {"duration": "1m"}, {}, None)] == ["duration=1m"]
 
 
 def test_processes_give_the_same_results_in_the_same_order(tmp_path: Path) -> None:
@@ -371,3 +373,12 @@ def test_what_the_provider_makes_late_is_not_held_against_growth(tmp_path: Path,
     assert result.machines.bought == 2
     assert result.machines.twice == 0
     assert result.laws_broken == ()
+
+
+def test_nodes_are_as_full_as_their_scarcest_resource_devices_too(tmp_path: Path) -> None:
+    write(tmp_path, "sn,cpu_milli,memory_mib,gpu,model\na,16000,65536,2,T4\n", "nodes.csv")
+    rows = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,creation_time,deletion_time\na,1000,1024,2,1000,T4,0,"
+    write(tmp_path, rows, "pods.csv")
+    parts = {"catalogue": "nodes.csv", "prices": {"cpu": 0.01, "memoryGib": 0.001, "T4": 0.5}}
+    found = outcome(tmp_path, pool("default", "c16-m64-2xT4"), trace={"file": "pods.csv", "pool": "default"}, **parts)
+    assert max(sample.fill for sample in found.samples) == 1.0

@@ -23,7 +23,7 @@ from msgspec import Struct
 from growth.kube.api.transport import Request
 from growth.model.node import OFFERING_LABEL
 from growth.model.offering import CLUSTER_LABEL, REQUEST_UID_LABEL
-from growth.model.resources import CPU, MEMORY, Resources, sum_resources
+from growth.model.resources import Resources, sum_resources
 from growth.plan.buffers.virtual_pods import planned_entries
 from growth.providers.simulated import Server
 from growth.sim.agents.kubelet import ready_status
@@ -63,8 +63,7 @@ class Sample(Struct, frozen=True):
     ready: int
     pending: int
     running: int
-    cpu_used: float  # the part of what Ready nodes offer that pods on them ask for
-    memory_used: float
+    fill: float  # of what Ready nodes offer, the part that pods on them ask for, of the scarcest resource
 
 
 class Measure:
@@ -198,8 +197,7 @@ class Measure:
                 ready=len(ready),
                 pending=len(self.pods) - len(bound),
                 running=sum(life.phase == "Running" for life in bound),
-                cpu_used=asked[CPU] / max(1, offered[CPU]),
-                memory_used=asked[MEMORY] / max(1, offered[MEMORY]),
+                fill=max((asked[name] / amount for name, amount in offered.items()), default=0.0),
             )
         )
 

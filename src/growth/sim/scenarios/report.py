@@ -144,9 +144,9 @@ def _nodes(axes: Any, outcomes: Sequence[Outcome]) -> None:
 def _fill(axes: Any, outcomes: Sequence[Outcome]) -> None:
     for outcome, colour in _coloured(outcomes):
         hours = [sample.at / _HOUR for sample in outcome.samples]
-        fill = [100 * max(sample.cpu_used, sample.memory_used) for sample in outcome.samples]
+        fill = [100 * sample.fill for sample in outcome.samples]
         axes.plot(hours, fill, color=colour, linewidth=1)
-    axes.set(xlabel="hours", ylabel="% of the fuller of cpu and memory", ylim=(0, 100))
+    axes.set(xlabel="hours", ylabel="% of the scarcest resource", ylim=(0, 100))
 
 
 def _waits(axes: Any, outcomes: Sequence[Outcome]) -> None:
@@ -175,7 +175,7 @@ _OF_DISTURBED: Final = "Moved by growth; back on the node they were moved from; 
 _FIGURES: Final[tuple[tuple[str, str, Draw], ...]] = (
     ("What the machines cost", "Per hour; dotted: the least that the pods of the moment could cost.", _cost),
     ("How many nodes there were", "Node objects, Ready or not.", _nodes),
-    ("How full the nodes were", "What pods request of what Ready nodes offer.", _fill),
+    ("How full the nodes were", "What pods request of what Ready nodes offer: cores, memory or devices.", _fill),
     ("How long pods waited", "The part of all pods that had a node after so many seconds.", _waits),
     ("Which pods were disturbed", _OF_DISTURBED, _disruptions),
 )

@@ -39,11 +39,12 @@ class Job(Struct, frozen=True):
     changes: Mapping[str, str] = {}
     seed: int | None = None  # None: the file's own
     draws_bounds: bool = False  # along the way, for a report
+    varied: tuple[str, ...] = ()  # the changes in which it differs from others of the same grid
 
     @property
     def policy(self) -> str:
-        """The changes in words; empty: none."""
-        return ", ".join(f"{key}={value}" for key, value in self.changes.items())
+        """What sets it apart from the other runs, in words; without a grid all that is changed. Empty: nothing."""
+        return ", ".join(f"{key}={self.changes[key]}" for key in self.varied or self.changes)
 
 
 class Outcome(Struct, frozen=True):
@@ -77,7 +78,7 @@ def jobs_of(
         for combination in combinations:
             read_scenario(Path(path), {**changes, **combination})  # what is wrong is said before anything runs
             wanted = [None] if seeds is None else range(first, first + seeds)
-            found += [Job(path, {**changes, **combination}, seed, draws_bounds) for seed in wanted]
+            found += [Job(path, {**changes, **combination}, seed, draws_bounds, tuple(grid)) for seed in wanted]
     return found
 
 
