@@ -3,11 +3,14 @@
 `machines_12500`: 10,000 waiting pods of 200 classes on 12,500 machines of 40 classes that are partly full, from
 nothing: the index is made, too. `one_percent`: the next round, after 100 other pods arrived and 125 machines changed.
 `nodes_2700`: 35,000 pods of 100 classes on 2,700 empty nodes. `rules_2700`: the same, a third of the pods with hostname
-anti-affinity and a zone spread. `entangled_5000`: 2,000 pods on 5,000 nodes, each a class of its own with both."""
+anti-affinity and a zone spread. `entangled_5000`: 2,000 pods on 5,000 nodes, each a class of its own with both.
+`off_the_loop`: the same as a whole round, with the keeper in its process: how long the event loop stood still at most.
+`one_node_changed`: the round after it, when one node was cordoned and one pod came, with what is told and asked."""
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import random
 import sys
 from collections.abc import Sequence
@@ -15,15 +18,25 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from bench.report import Report, main, measured, parser
+from growth.controllers.loop.runtime import SystemRuntime
+from growth.model.action import BindPods
+from growth.model.decision import Decision
 from growth.model.labels import HOSTNAME, ZONE, Labels, LabelSelector, Requirement
 from growth.model.node import Node, Taint
 from growth.model.pod import Pod, PodAffinityTerm, PodShape, Toleration, TopologySpread
 from growth.model.resources import Resources
 from growth.model.scheduler import SchedulerSettings
+from growth.model.settings import Settings
+from growth.model.snapshot import Snapshot
+from growth.plan.flow import scheduling
+from growth.plan.flow.keeper import Keeper, RoundProblem
 from growth.solver.flow import Fleet, Group, Round, place
+from growth.solver.flow.changes import FleetChange
 
 GIB = 2**30
-SETTINGS = SchedulerSettings()
+CORDONED = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
+SETTINGS = SchedulerSettings(enabled=True)
+ON = Settings(scheduler=SETTINGS)
 
 
 def run(_: argparse.Namespace) -> Report:
@@ -32,11 +45,14 @@ def run(_: argparse.Namespace) -> Report:
     few = _measure_few_nodes(report, "nodes_2700", has_rules=False)
     _measure_few_nodes(report, "rules_2700", has_rules=True)
     _measure_entangled(report)
+    _measure_rounds(report)
     report.limit("machines_12500", "cpu_seconds", 1.0)
     report.limit("one_percent", "cpu_seconds", 0.2)
     report.limit("nodes_2700", "cpu_seconds", 3.0)
     report.limit("rules_2700", "cpu_seconds", 3 * few)
     report.limit("entangled_5000", "cpu_seconds", 3.0)
+    report.limit("off_the_loop", "longest_stall_seconds", 0.05)
+    report.limit("one_node_changed", "cpu_seconds", 0.05)
     return report
 
 
@@ -84,6 +100,61 @@ def _measure_entangled(report: Report) -> None:
         fleet.follow(nodes, {}, shapes=shapes)
         answer = place(fleet, groups, SETTINGS)
     _tell(report, "entangled_5000", spent.cpu_seconds, groups, answer)
+
+
+def _measure_rounds(report: Report) -> None:
+    nodes = {node.name: node for node in (machine(number, number % 3) for number in range(5_000))}
+    waiting = tuple(_waiting(with_rules(pod_shape(number)), number) for number in range(2_000))
+    snapshot = Snapshot(1e9, nodes=nodes, waiting_pods=waiting)
+    decision, stall = asyncio.run(_round_beside(snapshot))
+    placed = sum(len(action.assignments) for action in decision.actions if isinstance(action, BindPods))
+    report.add("off_the_loop", longest_stall_seconds=stall, pods=len(waiting), placed=placed, left=2_000 - placed)
+    keeper, ledger = Keeper(), scheduling.Ledger()
+    for number in range(3):  # the first is told everything; the second has its own first time for much
+        ledger = replace(_round_on_the_spot(keeper, snapshot, ledger).ledger, is_back=True, under_way={})
+        name = f"machine-{number}"
+        nodes = {**nodes, name: replace(nodes[name], is_unschedulable=True, taints=(CORDONED,))}
+        snapshot = replace(snapshot, nodes=nodes, waiting_pods=(_waiting(pod_shape(number), 2_000 + number),))
+    with measured() as spent:
+        decision = _round_on_the_spot(keeper, snapshot, ledger)
+    report.add("one_node_changed", cpu_seconds=spent.cpu_seconds, pods=1, placed=len(decision.actions), left=0)
+
+
+def _round_on_the_spot(keeper: Keeper, snapshot: Snapshot, ledger: scheduling.Ledger) -> Decision[scheduling.Ledger]:
+    asked, answer = scheduling.question(snapshot, ledger, ON), None
+    for part in asked.problem.parts() if asked is not None and asked.problem is not None else ():
+        answer = keeper(part)
+    return scheduling.plan(snapshot, ledger, ON, asked, answer)
+
+
+async def _round_beside(snapshot: Snapshot) -> tuple[Decision[scheduling.Ledger], float]:
+    """A round as the loop does it, and the longest time that the event loop did nothing else."""
+    runtime, gaps = SystemRuntime(), list[float]()
+
+    async def beat() -> None:
+        while True:
+            began_at = runtime.monotonic()
+            await runtime.sleep(0.001)
+            gaps.append(runtime.monotonic() - began_at - 0.001)
+
+    keeper = runtime.servant(Keeper)
+    await keeper.ask(60.0, RoundProblem(FleetChange(), SETTINGS))  # its process is there
+    beating = runtime.spawn("beat", beat())
+    await runtime.sleep(0.05)
+    asked = scheduling.question(snapshot, scheduling.Ledger(), ON)
+    answer = None
+    for part in asked.problem.parts() if asked is not None and asked.problem is not None else ():
+        answer = await keeper.ask(60.0, part)
+    decision = scheduling.plan(snapshot, scheduling.Ledger(), ON, asked, answer)
+    await runtime.sleep(0.05)
+    beating.cancel()
+    runtime.close()
+    return decision, max(gaps)
+
+
+def _waiting(shape: PodShape, number: int) -> Pod:
+    name = f"pod-{number}"
+    return Pod(name, replace(shape, scheduler_name="growth"), uid=name, created_at=1e9)
 
 
 def _tell(report: Report, case: str, cpu_seconds: float, groups: Sequence[Group], answer: Round) -> None:

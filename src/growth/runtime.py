@@ -22,6 +22,15 @@ class Spawned(Protocol):
     def __await__(self) -> Any: ...
 
 
+class Servant(Protocol):
+    """Answers questions away from the event loop, one after the other, and keeps what it has learned meanwhile."""
+
+    async def ask(self, longest_seconds: float, question: Any) -> Any:
+        """Its answer. One that takes longer is ended and begun anew with nothing learned, and TimeoutError raised; so
+        is one that has died or has grown, without a word.
+        """
+
+
 class Runtime(Protocol):
     """The only door to clock, chance and concurrency."""
 
@@ -42,6 +51,11 @@ class Runtime(Protocol):
     async def offload(self, longest_seconds: float, function: Callable[..., Result], *arguments: Any) -> Result:
         """Run pure, picklable work away from the event loop (in production: the worker process). Work that takes longer
         is ended, its process with it, and TimeoutError raised.
+        """
+
+    def servant(self, begin: Callable[[], Callable[[Any], Any]]) -> Servant:
+        """What `begin` returns answers the questions (in production: in a process of its own). All of it must be
+        picklable.
         """
 
     async def in_thread(self, function: Callable[[], Result]) -> Result:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -196,6 +197,8 @@ def world(
         if each.node_name:
             by_node[each.node_name] = (*by_node.get(each.node_name, ()), each)
     fields.setdefault("machines_at", None if machines is None else now)
+    bound_priorities = (each.shape.priority for each in pods if each.node_name)
+    fields.setdefault("lowest_priority", min(bound_priorities, default=math.inf))
     return Snapshot(
         now=now,
         nodes={each.name: each for each in nodes},

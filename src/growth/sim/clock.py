@@ -20,7 +20,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from contextvars import Context
 from typing import Any, Final, TypeVar, cast
 
-from growth.runtime import Spawned
+from growth.runtime import Servant, Spawned
 
 Result = TypeVar("Result")
 
@@ -258,6 +258,9 @@ class SimRuntime:
         self.on_offload(arguments[0] if arguments else None, result)
         return result
 
+    def servant(self, begin: Callable[[], Callable[[Any], Any]]) -> Servant:
+        return _SimServant(self, begin)
+
     async def in_thread(self, function: Callable[[], Result]) -> Result:
         return function()
 
@@ -272,6 +275,24 @@ class SimRuntime:
         self.is_dead = True
         for task in list(self._tasks):
             task.cancel()
+
+
+class _SimServant:
+    """Ended when it hangs, as its process would be; then it begins anew."""
+
+    def __init__(self, runtime: SimRuntime, begin: Callable[[], Callable[[Any], Any]]) -> None:
+        self._runtime, self._begin = runtime, begin
+        self._kept = begin()
+
+    async def ask(self, longest_seconds: float, question: Any) -> Any:
+        try:
+            return await self._runtime.offload(longest_seconds, self._answer, question)
+        except TimeoutError:
+            self._kept = self._begin()
+            raise
+
+    def _answer(self, question: Any) -> Any:
+        return self._kept(question)
 
 
 def _travelled(thing: Any) -> Any:

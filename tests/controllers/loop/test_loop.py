@@ -38,6 +38,9 @@ class World(Struct):
 
     def on_change(self, *_callbacks: object) -> None: ...
 
+    def complaints(self) -> tuple[()]:
+        return ()
+
     async def perform(self, action: Action) -> Outcome:
         await asyncio.sleep(self.seconds)
         self.performed.append(action)
@@ -195,3 +198,73 @@ def test_one_question_may_be_too_hard_but_a_solver_that_never_answers_is_named()
             assert loop.why_not_turning() == said
 
     run_virtual(play())
+
+
+class Sum(Struct):
+    """A keeper: how much it was told so far."""
+
+    told: int = 0
+
+    def __call__(self, part: int) -> int:
+        self.told += part
+        return self.told
+
+
+class Parts(Struct):
+    numbers: tuple[int, ...]
+
+    def parts(self) -> tuple[int, ...]:
+        return self.numbers
+
+
+class Asking(Struct):
+    problem: Parts | None
+
+
+def keeping(asked: Asking | None) -> Row:
+    """Its ledger is a list of what its plan was given, and when."""
+
+    def plan(snapshot: Snapshot, ledger: list[Any], _settings: Settings, question: Any, answer: Any) -> Decision[Any]:
+        return Decision([*ledger, (snapshot.machines_at, question is not None, answer)])
+
+    return Row("row", plan, Decision, list, lambda *_: asked, keeper=Sum)
+
+
+def told_in(row: Row, solve_seconds: float, ticks: int, *, hangs: bool = False) -> list[list[Any]]:
+    """The ledger after each tick; in each, something changes at its end, and half a second passes."""
+
+    async def play() -> list[list[Any]]:
+        runtime, world = SimRuntime("loop", solve_seconds), World()
+        runtime.solver_hangs = lambda: hangs
+        loop = Loop(world, world, Quiet(), Metrics(runtime), runtime, Settings())  # type: ignore[arg-type]
+        loop.memories = (RowMemory(row),)
+        found = []
+        for _ in range(ticks):
+            await loop.tick()
+            world.version += 1
+            await runtime.sleep(0.5)
+            found.append(loop.memories[0].ledger)
+        return found
+
+    return run_virtual(play())
+
+
+def test_a_keeper_that_answers_in_a_moment_is_heard_in_the_same_look_and_remembers() -> None:
+    row = keeping(Asking(Parts((1, 2))))
+    assert told_in(row, 0.01, 2)[-1] == [(0, True, 3), (1, True, 6)]
+
+
+def test_a_keeper_that_takes_longer_is_heard_later_with_what_is_so_by_then() -> None:
+    row = keeping(Asking(Parts((1, 2))))
+    assert told_in(row, 0.3, 3) == [[], [], [(2, True, 3)]]
+
+
+def test_a_row_that_asks_nothing_of_its_keeper_decides_at_once() -> None:
+    assert told_in(keeping(None), 0.3, 1) == [[(0, False, None)]]
+    assert told_in(keeping(Asking(None)), 0.3, 1) == [[(0, True, None)]]
+
+
+def test_a_keeper_that_does_not_answer_is_ended_and_the_plan_hears_of_it() -> None:
+    row = keeping(Asking(Parts((1, 2))))
+    ledgers = [ledger for ledger in told_in(row, 0.01, 100, hangs=True) if ledger]
+    assert [given[1:] for given in ledgers[0]] == [(True, None)]

@@ -43,7 +43,7 @@ def full(*rows: tuple[str, int], cpu: float = 2, on: str = "n1", **fields: Any) 
 
 
 def plan(snapshot: Snapshot, wish: Settings | None = None, ledger: Ledger | None = None) -> Decision[Ledger]:
-    return scheduling.plan(snapshot, ledger or Ledger(), wish or wishes())
+    return scheduling.plan_on_the_spot(snapshot, ledger or Ledger(), wish or wishes())
 
 
 def nominated(decision: Decision[Ledger]) -> dict[str, str]:

@@ -19,6 +19,7 @@ from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot, VolumeWorld
 from growth.model.volumes import Claim
 from growth.plan.flow import scheduling
+from growth.plan.flow.keeper import Keeper
 from growth.plan.flow.scheduling import Ledger, settle
 from growth.plan.nodes_up import joining
 from tests.plan.builders import NOW, amounts, bound, node, offering, pool, request, world
@@ -35,7 +36,7 @@ def pod(name: str, cpu: float = 1, **fields: Any) -> Pod:
 
 
 def plan(snapshot: Snapshot, ledger: Ledger | None = None, settings: Settings = ON) -> Decision[Ledger]:
-    return scheduling.plan(snapshot, ledger or Ledger(), settings)
+    return scheduling.plan_on_the_spot(snapshot, ledger or Ledger(), settings)
 
 
 def sent(decision: Decision[Ledger]) -> dict[str, str]:
@@ -287,18 +288,6 @@ def test_a_plan_for_another_world_leaves_no_trace_in_the_ledger(seed: int) -> No
         assert (again, again.ledger.fleet.changes) == (first, first.ledger.fleet.changes)
 
 
-def test_after_a_round_that_failed_the_fleet_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    first = plan(world([pod("a")], nodes=TWO))
-    ledger = after(world([pod("a")], nodes=TWO), first, Accepted())
-    later = world([bound(pod("a"), sent(first)["a"]), pod("b", 3), pod("c", 3)], nodes=TWO)
-    expected = plan(later, ledger)
-    with monkeypatch.context() as patched:
-        patched.setattr(scheduling, "place", lambda *_, **__: 1 / 0)
-        with pytest.raises(ZeroDivisionError):
-            plan(world([pod("b", 3, nominated_node="n1"), pod("c", 3)], nodes=TWO[:1]), ledger)
-    assert plan(later, ledger) == expected
-
-
 def test_a_pod_in_its_back_off_is_tried_with_a_younger_one_once_there_is_room() -> None:
     running, old = bound(pod("running", 4), "n1"), pod("old", 4, created_at=NOW - 60)
     full = world([running, old], nodes=TWO[:1])
@@ -306,3 +295,36 @@ def test_a_pod_in_its_back_off_is_tried_with_a_younger_one_once_there_is_room() 
     assert ledger.backoffs["uid-old"].until > NOW
     young = pod("young", 4, created_at=NOW, host_ports=(HostPort(80),))
     assert sent(plan(world([old, young], nodes=TWO[:1], now=NOW + 0.1), ledger)) == {"old": "n1"}
+
+
+def test_rounds_without_an_answer_are_followed_by_smaller_ones_that_tell_everything() -> None:
+    snapshot = world([pod(f"p{number}", 0.01) for number in range(40)], nodes=TWO)
+    settings = Settings(scheduler=SchedulerSettings(enabled=True, pods_per_round=32))
+    ledger, sizes = Ledger(), []
+    for _ in range(3):
+        asked = scheduling.question(snapshot, ledger, settings)
+        assert asked is not None
+        assert asked.problem is not None
+        assert len(asked.problem.change.nodes) == 2
+        sizes.append(len(asked.queue.due))
+        decision = scheduling.plan(snapshot, ledger, settings, asked, None)
+        assert decision.actions == ()
+        assert decision.again_at == NOW + 1
+        ledger = decision.ledger
+    assert sizes == [32, 4, 1]
+    answered = scheduling.plan_on_the_spot(snapshot, ledger, settings)
+    assert len(sent(answered)) == 1
+    assert answered.ledger.silences == 3  # as long as more are due than a small round takes
+
+
+def test_a_keeper_that_is_behind_is_told_everything_in_the_next_look() -> None:
+    snapshot = world([pod("a")], nodes=TWO)
+    ledger = replace(after(snapshot, plan(snapshot), Accepted()), under_way={})
+    asked = scheduling.question(snapshot, ledger, ON)
+    assert asked is not None
+    assert asked.problem is not None
+    assert asked.problem.change.nodes == ()
+    behind = Keeper()(asked.problem)
+    decision = scheduling.plan(snapshot, ledger, ON, asked, behind)
+    assert (behind.is_behind, decision.again_at, decision.ledger.silences) == (True, NOW, 0)
+    assert sent(plan(snapshot, replace(decision.ledger, backoffs={}))) == {"a": "n1"}

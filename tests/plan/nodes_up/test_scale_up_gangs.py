@@ -199,7 +199,7 @@ def test_members_with_room_on_nodes_that_exist_are_bound_first_by_growths_schedu
     """Its machine waits for it, so it counts; then the others run, and it is bound too."""
     snapshot = come(gang(3), ONE, TWO, nodes=[node("n1", of=SMALL)])
     assert sent(snapshot) == {}
-    decision = scheduling.plan(snapshot, scheduling.Ledger(), ON)
+    decision = scheduling.plan_on_the_spot(snapshot, scheduling.Ledger(), ON)
     assert [(one.pod.name, one.node_name) for one in decision.actions[0].assignments] == [("p2", "n1")]  # type: ignore[union-attr]
     there = [*gang(2), bound(gang(3)[2], "n1")]
     assert sent(come(there, ONE, TWO, nodes=[node("n1", of=SMALL)])) == {"p0": ONE, "p1": TWO}

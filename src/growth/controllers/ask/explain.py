@@ -144,7 +144,7 @@ def _held(pod: Pod, found: Survey) -> str:
 def _scheduled(pod: Pod, snapshot: Snapshot, settings: Settings) -> str:
     """Where growth's own scheduler would bind it, if it is on and the pod names it."""
     whole = replace(settings, scheduler=replace(settings.scheduler, pods_per_round=max(1, len(snapshot.waiting_pods))))
-    actions = scheduling.plan(snapshot, scheduling.Ledger(), whole).actions
+    actions = scheduling.plan_on_the_spot(snapshot, scheduling.Ledger(), whole).actions
     assigned = (one for action in actions if isinstance(action, BindPods) for one in action.assignments)
     node = next((one.node_name for one in assigned if one.pod.uid == pod.uid), "")
     return f"growth binds it to node {node}" if node else ""

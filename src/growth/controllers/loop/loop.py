@@ -6,7 +6,8 @@ across.
 
 A row is looked at when its inputs changed, when its own `again_at` has passed, or when an outcome came back. Slow
 actions (those that speak to the provider, or bind many pods) run beside the loop; the same action on the same object is
-never under way twice.
+never under way twice. A row with a keeper asks it beside the loop, too: an answer that comes within a moment is taken
+in the same look, any other in a later one; until then the row asks nothing else, and the other rows go on.
 
 Changes that come close together are looked at together. Where deciding takes long, because thousands of pods wait, more
 are collected: thousands of pods that arrive or are bound one after the other would else be walked at each of them."""
@@ -14,7 +15,7 @@ are collected: thousands of pods that arrive or are bound one after the other wo
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from typing import Any, Final
 
 import structlog
@@ -25,13 +26,14 @@ from growth.controllers.loop.journal import Journal
 from growth.controllers.loop.metrics import Metrics
 from growth.controllers.loop.runtime import Signal, work_through
 from growth.controllers.loop.table import ROWS, Plan, Row
+from growth.controllers.loop.workers import Begin
 from growth.controllers.observe.observer import Observer
 from growth.model.action import Action
 from growth.model.decision import Decision, Settled
 from growth.model.outcome import Unknown
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
-from growth.runtime import Runtime
+from growth.runtime import Runtime, Servant
 
 _PARALLEL_WRITES: Final = 32
 _FOLLOW_UPS: Final = 4  # a decision, its outcome, the next step …: no walk in one look is longer
@@ -46,9 +48,19 @@ SOLVE_SECONDS: Final = 45.0  # its own budgets end it long before
 STILL_SECONDS: Final = 600.0  # the longest single step is a request that the API server leaves without an answer
 _SILENCES: Final = 3  # one question may be too hard; so many in a row mean that the worker process is of no use
 _LATELY_SECONDS: Final = 600.0
+_AT_ONCE_SECONDS: Final = 0.1  # a keeper's answer is awaited so long: most rounds of a few pods take a tenth of it
 _FAILED_SECONDS: Final = 10.0  # before a decision that failed by our own mistake is tried again
 
 log = structlog.get_logger(__name__)
+
+
+class Asked:
+    """A question to a row's keeper, and its answer when it is there."""
+
+    def __init__(self, question: Any, runtime: Runtime) -> None:
+        self.question = question
+        self.answer: Any = None
+        self.is_answered = Signal(runtime)
 
 
 class RowMemory:
@@ -60,12 +72,15 @@ class RowMemory:
         self.seen_version: object = None
         self.again_at: float | None = None
         self.inbox: list[Settled] = []  # outcomes of slow actions
+        self.asked: Asked | None = None  # of its keeper
 
     def look_again(self, at: float | None) -> None:
         """The soonest wish counts."""
         self.again_at = at if self.again_at is None or (at is not None and at < self.again_at) else self.again_at
 
     def is_due(self, version: object, now: float) -> bool:
+        if self.asked is not None and not self.inbox:
+            return self.asked.is_answered.is_set
         return bool(self.inbox) or version != self.seen_version or (self.again_at is not None and now >= self.again_at)
 
 
@@ -92,6 +107,7 @@ class Loop:
         self._thought_seconds = 0.0  # how long this turn's decisions took
         self.memories = tuple(RowMemory(row) for row in ROWS)
         self._under_way: set[tuple[str, str]] = set()
+        self._keepers: dict[str, Servant] = {}  # by the name of their row
         self.turned_at = runtime.monotonic()  # when something of it last came to an end
         self.solver_silences = 0  # questions in a row that the solver did not answer in time
         self._silent_at = -math.inf  # when the last of them was given up
@@ -158,6 +174,7 @@ class Loop:
             log.warning("the clock went back", seconds=round(self._latest - now, 1))
             for memory in self.memories:
                 memory.ledger, memory.seen_version, memory.again_at = memory.row.first_ledger(), None, None
+                memory.asked = None
         self._latest = now
 
     def _sleep_seconds(self) -> float:
@@ -182,7 +199,10 @@ class Loop:
         outcomes, memory.inbox, memory.again_at = memory.inbox, [], None
         if outcomes:
             await self._settle(memory, self.observer.snapshot(), outcomes)
-        memory.seen_version = self.observer.version
+        if memory.row.keeper is None:
+            memory.seen_version = self.observer.version
+        elif not await self._is_answered(memory, memory.row.keeper):
+            return
         snapshot = self.observer.snapshot()
         began_at = self.runtime.monotonic()
         decision = await self._decide(memory, snapshot)
@@ -194,7 +214,10 @@ class Loop:
     async def _decide(self, memory: RowMemory, snapshot: Snapshot) -> Decision[Any]:
         row, given = memory.row, (snapshot, memory.ledger, self.settings)
         solved: tuple[Any, ...] = ()
-        if row.question is not None:
+        if row.keeper is not None:
+            asked, memory.asked = memory.asked, None
+            solved = (None, None) if asked is None else (asked.question, asked.answer)
+        elif row.question is not None:
             question = self._timed(row.question, *given)
             solved = (question, None if question is None else await self._timed_answer(row, question.problem))
         decision: Decision[Any] = self._timed(row.plan, *given, *solved)
@@ -207,14 +230,48 @@ class Loop:
         finally:
             self._thought_seconds += self.runtime.monotonic() - began_at
 
+    async def _is_answered(self, memory: RowMemory, begin: Begin) -> bool:
+        """Can the row decide now? Not while its keeper thinks."""
+        if memory.asked is None:
+            row, memory.seen_version = memory.row, self.observer.version  # a change from here on is a reason to look
+            given = (self.observer.snapshot(), memory.ledger, self.settings)
+            question = self._timed(row.question, *given) if row.question else None
+            if question is None:
+                return True
+            memory.asked = Asked(question, self.runtime)
+            if question.problem is None:
+                return True
+            if row.name not in self._keepers:
+                self._keepers[row.name] = self.runtime.servant(begin)
+            self.runtime.spawn(f"ask {row.name}", self._ask(row, memory.asked, self._keepers[row.name]))
+            await memory.asked.is_answered.wait(_AT_ONCE_SECONDS)
+        return memory.asked.is_answered.is_set
+
+    async def _ask(self, row: Row, asked: Asked, keeper: Servant) -> None:
+        try:
+            for part in asked.question.problem.parts():
+                asked.answer = await self._in_time(row, keeper.ask(SOLVE_SECONDS, part))
+                if asked.answer is None:
+                    break
+        finally:
+            asked.is_answered.set()
+            self._wake_soon()
+
     async def _timed_answer(self, row: Row, problem: Any) -> Any:
         with self.metrics.time(self.metrics.solves):
             return await self._solve(row, problem)
 
     async def _solve(self, row: Row, problem: Any) -> Any:
         """The solver's answer; where none comes in time, the answer of a simpler way."""
+        answer = await self._in_time(row, self.runtime.offload(SOLVE_SECONDS, row.answer, problem))
+        if answer is not None:
+            return answer
+        return await self.runtime.offload(SOLVE_SECONDS, row.simpler_answer, problem)
+
+    async def _in_time(self, row: Row, work: Awaitable[Any]) -> Any:
+        """Its result; None: it did not come, which is told."""
         try:
-            answer = await self.runtime.offload(SOLVE_SECONDS, row.answer, problem)
+            answer = await work
             self.solver_silences = 0
             return answer
         except TimeoutError:
@@ -226,7 +283,7 @@ class Loop:
         except Exception:
             self.metrics.failures.labels(row.name).inc()
             log.exception("the solver failed", row=row.name)
-        return await self.runtime.offload(SOLVE_SECONDS, row.simpler_answer, problem)
+        return None
 
     async def _settle(self, memory: RowMemory, snapshot: Snapshot, settled: list[Settled]) -> None:
         """Turn outcomes into the next steps, and theirs into the next. They are seen as the decision saw, at the time

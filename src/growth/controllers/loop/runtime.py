@@ -1,5 +1,6 @@
 """How does growth wait, and work on several things at once? The real Runtime (asyncio, the system clocks, one worker
-process for heavy, pure work), and what is built on any Runtime: `Signal` and `work_through`."""
+process for heavy, pure work, one more for each servant that keeps what it learns), and what is built on any Runtime:
+`Signal` and `work_through`."""
 
 from __future__ import annotations
 
@@ -17,25 +18,81 @@ from typing import Any, Final, TypeVar
 
 import structlog
 
-from growth.controllers.loop.workers import end_workers, held_mib, open_workers
-from growth.runtime import Runtime
+from growth.controllers.loop.workers import Begin, ask_kept, end_workers, held_mib, open_workers
+from growth.runtime import Runtime, Servant
 
 Result = TypeVar("Result")
 Item = TypeVar("Item")
 
 MOST_WORKER_MIB: Final = 400  # of a worker at rest: a large question may leave it with memory that it never gives back
+_MOST_SERVANT_MIB: Final = 800  # of one that keeps what it has learned, which is much of it
 _THREADS: Final = 8  # for synchronous clients; the default ones stay free for name lookups
 
 log = structlog.get_logger(__name__)
+
+
+class _Worker:
+    """One process beside us, begun with the first work. Work that takes too long is ended with it; one that has died or
+    grown gives way to a new one.
+    """
+
+    def __init__(self, most_mib: int, begin: Begin | None = None) -> None:
+        self._most_mib = most_mib
+        self._begin = begin
+        self._pool: ProcessPoolExecutor | None = None
+
+    async def do(self, longest_seconds: float, function: Callable[..., Result], *arguments: Any) -> Result:
+        try:
+            async with asyncio.timeout(longest_seconds):
+                try:
+                    return await self._in_worker(function, *arguments)
+                except BrokenProcessPool:  # the worker died (out of memory, say): once more with a new one
+                    self._pool = None
+                    return await self._in_worker(function, *arguments)
+        except TimeoutError:
+            self._end()
+            raise
+        finally:
+            self._let_go_if_grown()
+
+    async def ask(self, longest_seconds: float, question: Any) -> Any:
+        """Of what is kept in the worker."""
+        return await self.do(longest_seconds, ask_kept, question)
+
+    async def _in_worker(self, function: Callable[..., Result], *arguments: Any) -> Result:
+        return await asyncio.get_running_loop().run_in_executor(self.ensure(), function, *arguments)
+
+    def _end(self) -> None:
+        """The next work begins a new one."""
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            end_workers(pool)
+
+    def _let_go_if_grown(self) -> None:
+        """A worker that has grown ends when its work is done, and the next work begins a new one."""
+        pool = self._pool
+        if pool is not None and (held := held_mib(pool)) > self._most_mib:
+            log.info("the worker process has grown, the next work begins a new one", mib=held)
+            self._pool = None
+            pool.shutdown(wait=False)
+
+    def ensure(self) -> ProcessPoolExecutor:
+        if self._pool is None:
+            self._pool = open_workers(1, self._begin)
+        return self._pool
+
+    def close(self) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(wait=False, cancel_futures=True)
 
 
 class SystemRuntime:
     """Clock, sleep, tasks and off-loading of a running process."""
 
     def __init__(self, most_worker_mib: int = MOST_WORKER_MIB) -> None:
-        self._most_worker_mib = most_worker_mib
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._worker: ProcessPoolExecutor | None = None
+        self.worker = _Worker(most_worker_mib)
+        self._servants: list[_Worker] = []
         self._threads: ThreadPoolExecutor | None = None
 
     def now(self) -> float:
@@ -64,40 +121,11 @@ class SystemRuntime:
             log.error("a task failed", task=task.get_name(), exc_info=error)
 
     async def offload(self, longest_seconds: float, function: Callable[..., Result], *arguments: Any) -> Result:
-        try:
-            async with asyncio.timeout(longest_seconds):
-                try:
-                    return await self._in_worker(function, *arguments)
-                except BrokenProcessPool:  # the worker died (out of memory, say): once more with a new one
-                    self._worker = None
-                    return await self._in_worker(function, *arguments)
-        except TimeoutError:
-            self._end_worker()
-            raise
-        finally:
-            self._let_go_if_grown()
+        return await self.worker.do(longest_seconds, function, *arguments)
 
-    async def _in_worker(self, function: Callable[..., Result], *arguments: Any) -> Result:
-        return await asyncio.get_running_loop().run_in_executor(self._ensure_worker(), function, *arguments)
-
-    def _end_worker(self) -> None:
-        """The next work begins a new one."""
-        worker, self._worker = self._worker, None
-        if worker is not None:
-            end_workers(worker)
-
-    def _let_go_if_grown(self) -> None:
-        """A worker that has grown ends when its work is done, and the next work begins a new one."""
-        worker = self._worker
-        if worker is not None and (held := held_mib(worker)) > self._most_worker_mib:
-            log.info("the worker process has grown, the next work begins a new one", mib=held)
-            self._worker = None
-            worker.shutdown(wait=False)
-
-    def _ensure_worker(self) -> ProcessPoolExecutor:
-        if self._worker is None:
-            self._worker = open_workers(1)
-        return self._worker
+    def servant(self, begin: Begin) -> Servant:
+        self._servants.append(_Worker(_MOST_SERVANT_MIB, begin))
+        return self._servants[-1]
 
     async def in_thread(self, function: Callable[[], Result]) -> Result:
         if self._threads is None:
@@ -112,9 +140,10 @@ class SystemRuntime:
         return uuid.uuid4().hex
 
     def close(self) -> None:
-        for executor in (self._worker, self._threads):
-            if executor is not None:
-                executor.shutdown(wait=False, cancel_futures=True)
+        for worker in (self.worker, *self._servants):
+            worker.close()
+        if self._threads is not None:
+            self._threads.shutdown(wait=False, cancel_futures=True)
 
 
 class Signal:
@@ -129,6 +158,10 @@ class Signal:
 
     def clear(self) -> None:
         self._event.clear()
+
+    @property
+    def is_set(self) -> bool:
+        return self._event.is_set()
 
     async def wait(self, longest_seconds: float) -> None:
         try:

@@ -16,6 +16,7 @@ from growth.controllers.loop.metrics import Metrics
 from growth.plan import pool_status
 from growth.plan.buffers import status
 from growth.plan.flow import scheduling
+from growth.plan.flow.keeper import Keeper, answer_anew
 from growth.plan.nodes_down import consolidation, orphans, removal, renewal, replacement, scale_down
 from growth.plan.nodes_up import joining, provisioning, scale_up
 from growth.plan.warm_pools import warm_pools
@@ -36,8 +37,9 @@ def measure_scale_up(metrics: Metrics, ledger: scale_up.Ledger, _seconds: float)
 
 
 class Row(Struct, frozen=True):
-    """One decision. `question` is set where the solver must answer before the plan can, `measure` where a look has
-    counts of its own. The name is the label `row` of metrics, so it stays when a module is renamed.
+    """One decision. `question` is set where the solver must answer before the plan can, `keeper` where who answers has
+    a memory: it is asked beside the loop, and the plan sees the snapshot of when the answer is there. `measure` is set
+    where a look has counts of its own. The name is the label `row` of metrics, so it stays when a module is renamed.
     """
 
     name: str
@@ -47,13 +49,22 @@ class Row(Struct, frozen=True):
     question: Plan | None = None
     answer: Callable[[Any], Any] = solve  # answers the question's problem, in the worker process
     simpler_answer: Callable[[Any], Any] = solve_greedily  # where the answer does not come in time
+    keeper: Callable[[], Callable[[Any], Any]] | None = None  # begins who answers the problem's parts, one by one
     measure: Callable[[Metrics, Any, float], None] | None = None  # what is in the ledger after a look, and its seconds
 
 
 ROWS: Final = (
     Row("provisioning", provisioning.plan, provisioning.settle, provisioning.Ledger),
     Row("realising", joining.plan, joining.settle, joining.Ledger),
-    Row("scheduling", scheduling.plan, scheduling.settle, scheduling.Ledger),
+    Row(
+        "scheduling",
+        scheduling.plan,
+        scheduling.settle,
+        scheduling.Ledger,
+        scheduling.question,
+        answer_anew,
+        keeper=Keeper,
+    ),
     Row("scale-up", scale_up.plan, scale_up.settle, scale_up.Ledger, scale_up.question, measure=measure_scale_up),
     Row("scale-down", scale_down.plan, scale_down.settle, scale_down.Ledger),
     Row("consolidation", consolidation.plan, consolidation.settle, consolidation.Ledger),

@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager, suppress
 from multiprocessing.context import SpawnContext, SpawnProcess
 from pathlib import Path
+from typing import Any, TypeAlias
 
 from growth.controllers.loop.journal import be_quiet
 
+Begin: TypeAlias = Callable[[], Callable[[Any], Any]]
 
-def open_workers(count: int = 0) -> ProcessPoolExecutor:
-    """So many, or as many as there are processors."""
-    return ProcessPoolExecutor(count or os.cpu_count() or 1, _Quietly(), initializer=_begin)
+
+def open_workers(count: int = 0, begin: Begin | None = None) -> ProcessPoolExecutor:
+    """So many, or as many as there are processors. What `begin` returns is kept in each: `ask_kept` asks it."""
+    return ProcessPoolExecutor(count or os.cpu_count() or 1, _Quietly(), initializer=_begin, initargs=(begin,))
 
 
 class _DeafToInterrupts(SpawnProcess):
@@ -39,9 +42,19 @@ class _Quietly(SpawnContext):
     Process = _DeafToInterrupts
 
 
-def _begin() -> None:
+_kept: list[Callable[[Any], Any]] = []  # in the worker process alone
+
+
+def _begin(begin: Begin | None) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     be_quiet()
+    if begin is not None:
+        _kept.append(begin())
+
+
+def ask_kept(question: Any) -> Any:
+    """In the worker process: what was begun there answers."""
+    return _kept[0](question)
 
 
 def end_workers(workers: ProcessPoolExecutor) -> None:

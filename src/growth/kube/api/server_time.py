@@ -29,7 +29,7 @@ class ServerTime:
     def __init__(self, runtime: Runtime) -> None:
         self.monotonic, self.jitter, self.new_id = runtime.monotonic, runtime.jitter, runtime.new_id
         self.sleep, self.within, self.spawn = runtime.sleep, runtime.within, runtime.spawn
-        self.offload, self.in_thread = runtime.offload, runtime.in_thread
+        self.offload, self.in_thread, self.servant = runtime.offload, runtime.in_thread, runtime.servant
         self.own = runtime
         self._ahead_seconds: float | None = None  # the server's clock, of ours that never steps
 

@@ -1,4 +1,5 @@
-"""Which pods make way for a more important one that has no place? Asked by scheduling for the pods that a round left.
+"""Which pods make way for a more important one that has no place? Asked by scheduling for the pods that a round left:
+`wishes` says who may ask, `find_ways` is answered where the fleet is (`plan/flow/keeper`), `make_way` does it.
 
     chosen: a node, and the least that must leave it → NominatePod → seen: EvictPod for each → gone: bound there
 
@@ -41,19 +42,21 @@ from statistics import median
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from growth.model.action import EvictPod, NominatePod
 from growth.model.decision import Note
+from growth.model.disruption import PodDisruptionBudget
 from growth.model.gang import name_of_gang
 from growth.model.node import Node
 from growth.model.noderequest import READY
 from growth.model.pod import Pod, PodShape
 from growth.model.scheduler import SchedulerSettings
 from growth.model.settings import Settings
-from growth.model.snapshot import Snapshot
+from growth.model.snapshot import PodGroups, Snapshot
 from growth.plan.world.nodes import is_protected_pod, state_of
 from growth.plan.world.turn import Turn, about, seen
-from growth.solver.rules import Neighbours
+from growth.solver.flow.changes import Told
 from growth.solver.rules.fit import fits_alone
 from growth.solver.rules.selectors import guarding
 
@@ -62,6 +65,7 @@ QUICK_SECONDS: Final = 120.0  # machines that are Ready by then are worth waitin
 _AGAIN_SECONDS: Final = 60.0
 _LONGEST_SECONDS: Final = 3600.0
 IN_VAIN_SECONDS: Final = 5.0  # after a look that found no way for anybody
+_MOST_ASKED: Final = 100  # pods of which some may be placed before the others are looked at
 _MOST_PODS: Final = 10  # in one look
 _MOST_NODES: Final = 200  # in one look; the next one goes on with others
 
@@ -77,10 +81,17 @@ class Preempting(Struct, frozen=True):
     after: float = 0.0  # nobody is asked to make way before
     tries: Mapping[str, Try] = {}  # by UID of the pods they are asked for
 
+    def tried(self, pod: Pod, now: float) -> Preempting:
+        """Somebody else may get the room; then others are asked ever more rarely."""
+        before = self.tries.get(pod.uid)
+        seconds = _AGAIN_SECONDS if before is None else min(2 * before.seconds, _LONGEST_SECONDS)
+        return replace(self, tries={**self.tries, pod.uid: Try(now + seconds, seconds)})
+
 
 class Way(Struct, frozen=True):
     """A node that would take the pod, and who must leave it."""
 
+    pod: Pod
     node: str
     victims: tuple[Pod, ...]
 
@@ -91,65 +102,93 @@ class Way(Struct, frozen=True):
         return highest, sum(pod.shape.priority for pod in self.victims), len(self.victims), -oldest, self.node
 
 
-def make_way(
-    fleet: tuple[Neighbours, Collection[str]],
-    left: Iterable[Pod],
-    before: Preempting,
-    snapshot: Snapshot,
-    settings: Settings,
-    turn: Turn,
-) -> Preempting:
-    """Of the pods without a place, those that may preempt are nominated to a node, or have their victims there evicted.
-    `fleet`: the nodes, and which of them the round sends pods to: these are not looked at.
-    """
+class Ways(Struct, frozen=True):
+    found: tuple[Way, ...] = ()
+    is_in_vain: bool = False  # there was somebody to look for, and none was found
+    has_more: bool = False  # nodes that were not looked at
+
+
+# ---------------------------------------------------------------------------------------- who may ask
+
+
+class Wanting(Struct, frozen=True):
+    """A pod that others may make way for, if this round leaves it."""
+
+    pod: Pod
+    group: int = -1  # of the round; -1: it is in none, and has no place
+    position: int = 0  # in the group: the first ones get the places
+
+
+class Wishes(Struct, frozen=True):
+    """Who may preempt now, and what must be known to find a way for them."""
+
+    wanting: tuple[Wanting, ...] = ()
+    scheduler: SchedulerSettings = SchedulerSettings()
+    now: float = 0.0
+    budgets: tuple[PodDisruptionBudget, ...] = ()
+    pod_groups: PodGroups = PodGroups()
+    shut: frozenset[str] = frozenset()  # nodes that take no pods
+    held: frozenset[str] = frozenset()  # UIDs of pods that are only counted on a node: they wait
+    again_at: float | None = None  # when others may
+
+    def of_those_without_a_place(self, placed: Mapping[int, int]) -> Wishes:
+        """`placed`: by group, how many of it have a place."""
+        left = (each for each in self.wanting if each.group < 0 or each.position >= placed.get(each.group, 0))
+        return replace(self, wanting=tuple(left)[:_MOST_PODS])
+
+
+NOBODY: Final = Wishes()
+
+
+def wishes(
+    wanting: Iterable[Wanting], before: Preempting, held: frozenset[str], snapshot: Snapshot, settings: Settings
+) -> Wishes:
+    """Of pods that have no place, or may be left without one, those that may preempt now."""
     now, at_once = snapshot.now, _preempts_first(snapshot, settings.scheduler)
-    waiting = {pod.uid for pod in snapshot.waiting_pods} if before.tries else set()
-    tries = {uid: each for uid, each in before.tries.items() if uid in waiting}
-    wanting = [] if at_once is None else [pod for pod in left if _may_preempt(pod, snapshot, settings)]
-    if not wanting:
-        return Preempting(now, tries)
-    look = _Look(*fleet, snapshot, settings.scheduler, tries)
-    wanting = [pod for pod in wanting if pod.shape.priority > look.lowest and not look.is_leaving(pod.nominated_node)]
-    wait = 0.0 if at_once else BUYING_SECONDS
-    due_at = {pod: max((pod.unschedulable_at or now) + wait, look.again_at(pod)) for pod in wanting}
-    due = [pod for pod, at in due_at.items() if at <= now]
-    turn.wake(min((at for at in due_at.values() if at > now), default=None))
-    due.sort(key=lambda each: (-each.shape.priority, each.created_at, each.key))
-    ways = [_preempt(pod, look, turn) for pod in due[:_MOST_PODS]]
-    if any(ways) or not due:
-        return Preempting(now, look.tries)
-    turn.wake(now + IN_VAIN_SECONDS if look.has_more else None)
-    return Preempting(now + IN_VAIN_SECONDS, look.tries)
-
-
-def _preempt(pod: Pod, look: _Look, turn: Turn) -> bool:
-    """Was a way found?"""
-    way = look.way_on(pod, pod.nominated_node) if pod.nominated_node else None
-    if way is None:
-        best = look.best_way(pod)
-        if best is not None:
-            look.taken.add(best.node)
-            turn.do(NominatePod(seen(pod), best.node))
-        return best is not None
-    look.taken.add(way.node)
-    look.tried(pod)
-    names = ", ".join(each.key for each in way.victims)
-    turn.tell(Note(about(pod), "Preempting", f"{len(way.victims)} pods make way on node {way.node}: {names[:500]}"))
-    for victim in way.victims:
-        turn.do(EvictPod(seen(victim)))
-        told = f"makes way on node {way.node} for {pod.key}, whose priority {pod.shape.priority} is higher"
-        turn.tell(Note(about(victim), "Preempted", told, "Warning"))
-    return True
+    if at_once is None or now < before.after:
+        return replace(NOBODY, again_at=before.after if now < before.after else None)
+    wait, due, later = 0.0 if at_once else BUYING_SECONDS, list[Wanting](), list[float]()
+    for each in wanting:
+        pod = each.pod
+        is_higher = pod.shape.priority > snapshot.lowest_priority
+        if not is_higher or not _may_preempt(pod, snapshot, settings) or is_leaving(pod.nominated_node, snapshot):
+            continue
+        again_at = before.tries[pod.uid].again_at if pod.uid in before.tries else 0.0
+        at = max((pod.unschedulable_at or now) + wait, again_at)
+        if at <= now:
+            due.append(each)
+        else:
+            later.append(at)
+    soonest = min(later, default=None)
+    if not due:
+        return replace(NOBODY, again_at=soonest)
+    due.sort(key=lambda each: (-each.pod.shape.priority, each.pod.created_at, each.pod.key))
+    return Wishes(
+        tuple(due[:_MOST_ASKED]),
+        settings.scheduler,
+        now,
+        tuple(budget for _, budget in sorted(snapshot.disruption_budgets.items())),
+        PodGroups(dict(snapshot.pod_groups.minimums), snapshot.pod_groups.absent),
+        frozenset(name for name in snapshot.nodes if not state_of(name, snapshot).takes_pods),
+        held,
+        soonest,
+    )
 
 
 def _may_preempt(pod: Pod, snapshot: Snapshot, settings: Settings) -> bool:
     is_waiting = pod.unschedulable_at is not None and pod.deleted_at is None
     is_important = pod.shape.priority >= settings.priority_cutoff
-    return is_waiting and is_important and not pod.shape.never_preempts and not _is_in_gang(pod, snapshot)
+    is_alone = not _is_in_gang(pod, snapshot.pod_groups)
+    return is_waiting and is_important and is_alone and not pod.shape.never_preempts
 
 
-def _is_in_gang(pod: Pod, snapshot: Snapshot) -> bool:
-    return bool(name_of_gang(pod, snapshot.pod_groups))
+def _is_in_gang(pod: Pod, groups: PodGroups) -> bool:
+    return bool(name_of_gang(pod, groups))
+
+
+def is_leaving(name: str, snapshot: Snapshot) -> bool:
+    """Is somebody on his way out of this node?"""
+    return any(each.deleted_at is not None for each in snapshot.pods_by_node.get(name, ()))
 
 
 def _preempts_first(snapshot: Snapshot, scheduler: SchedulerSettings) -> bool | None:
@@ -165,74 +204,125 @@ def _preempts_first(snapshot: Snapshot, scheduler: SchedulerSettings) -> bool | 
     return bool(taken) and median(taken) > QUICK_SECONDS
 
 
+# ------------------------------------------------------------------------------------------ doing it
+
+
+def make_way(ways: Ways, asked: Wishes, before: Preempting, snapshot: Snapshot, turn: Turn) -> Preempting:
+    """Pods that a way was found for are nominated to its node, or have their victims there evicted. What is no longer
+    true of an answer is not done.
+    """
+    turn.wake(asked.again_at)
+    if not asked.wanting:
+        return before
+    waiting = {pod.uid: pod for pod in snapshot.waiting_pods}
+    after = replace(before, tries={uid: each for uid, each in before.tries.items() if uid in waiting})
+    budgets = tuple(snapshot.disruption_budgets.values())
+    for way in ways.found:
+        pod = waiting.get(way.pod.uid)
+        if pod is None or not state_of(way.node, snapshot).takes_pods:
+            continue
+        if pod.nominated_node != way.node:
+            turn.do(NominatePod(seen(pod), way.node))
+            continue
+        here = {each.uid: each for each in snapshot.pods_by_node.get(way.node, ())}
+        victims = [here[each.uid] for each in way.victims if each.uid in here]
+        if len(victims) == len(way.victims) and _may_all_leave(victims, budgets):
+            after = after.tried(pod, snapshot.now)
+            _evict(pod, way.node, victims, turn)
+    if not ways.is_in_vain:
+        return after
+    turn.wake(snapshot.now + IN_VAIN_SECONDS if ways.has_more else None)
+    return replace(after, after=snapshot.now + IN_VAIN_SECONDS)
+
+
+def _may_all_leave(victims: list[Pod], budgets: tuple[PodDisruptionBudget, ...]) -> bool:
+    is_any_kept = any(is_protected_pod(each) or each.deleted_at is not None for each in victims)
+    return not is_any_kept and _do_budgets_allow(victims, budgets)
+
+
+def _evict(pod: Pod, node: str, victims: list[Pod], turn: Turn) -> None:
+    names = ", ".join(each.key for each in victims)
+    turn.tell(Note(about(pod), "Preempting", f"{len(victims)} pods make way on node {node}: {names[:500]}"))
+    for victim in victims:
+        turn.do(EvictPod(seen(victim)))
+        told = f"makes way on node {node} for {pod.key}, whose priority {pod.shape.priority} is higher"
+        turn.tell(Note(about(victim), "Preempted", told, "Warning"))
+
+
+def _do_budgets_allow(pods: Iterable[Pod], budgets: tuple[PodDisruptionBudget, ...]) -> bool:
+    """All of these together."""
+    used: Counter[str] = Counter()
+    for pod in pods:
+        own = guarding(budgets, pod)
+        used.update(budget.key for budget in own)
+        if len(own) > 1:
+            return False
+    known = {budget.key: budget for budget in budgets}
+    return all(known[key].is_current and known[key].disruptions_allowed >= count for key, count in used.items())
+
+
+# ------------------------------------------------------------------------------------- finding a way
+
+
+def find_ways(told: Told, wishes: Wishes, taken: Collection[str]) -> Ways:
+    """`taken`: nodes that the round sends pods to: these are not looked at."""
+    look = _Look(told, wishes, taken)
+    found = [way for each in wishes.wanting if (way := look.way_for(each.pod)) is not None]
+    return Ways(tuple(found), not found, look.has_more)
+
+
 class _Look:
     """The cluster in this round."""
 
-    def __init__(
-        self,
-        index: Neighbours,
-        taken: Collection[str],
-        snapshot: Snapshot,
-        scheduler: SchedulerSettings,
-        tries: dict[str, Try],
-    ) -> None:
-        self.taken, self.tries = set(taken), tries
-        self._index, self._snapshot, self._scheduler = index, snapshot, scheduler
-        self._budgets = tuple(budget for _, budget in sorted(snapshot.disruption_budgets.items()))
-        self._lowest = snapshot.memo.recall("lowest priorities", (snapshot.pods_by_node,), self._lowest_by_node, most=1)
+    def __init__(self, told: Told, wishes: Wishes, taken: Collection[str]) -> None:
+        self._index, self._nodes, self._wishes = told.fleet.index, told.nodes, wishes
+        self._pods = {
+            name: tuple(pod for pod in pods if pod.uid not in wishes.held) for name, pods in told.pods.items()
+        }
+        self._lowest = {
+            name: min(pod.shape.priority for pod in pods) if pods else math.inf for name, pods in self._pods.items()
+        }
+        self._taken = set(taken)
         self._looked = 0
         self.has_more = False  # nodes that were not looked at
         self._ways: dict[PodShape, list[Way]] = {}
 
-    @property
-    def lowest(self) -> float:
-        """The priority of the least important pod that has a node."""
-        return min(self._lowest.values(), default=math.inf)
+    def way_for(self, pod: Pod) -> Way | None:
+        """Where it is nominated, if there is one; else the best there is."""
+        way = self._way_on(pod, pod.nominated_node) if pod.nominated_node else None
+        way = way or self._best_way(pod)
+        if way is not None:
+            self._taken.add(way.node)
+        return way
 
-    def _lowest_by_node(self) -> dict[str, int]:
-        return {
-            name: min(pod.shape.priority for pod in pods) for name, pods in self._snapshot.pods_by_node.items() if pods
-        }
-
-    def again_at(self, pod: Pod) -> float:
-        return self.tries[pod.uid].again_at if pod.uid in self.tries else 0.0
-
-    def tried(self, pod: Pod) -> None:
-        """Somebody else may get the room; then others are asked ever more rarely."""
-        before = self.tries.get(pod.uid)
-        seconds = _AGAIN_SECONDS if before is None else min(2 * before.seconds, _LONGEST_SECONDS)
-        self.tries[pod.uid] = Try(self._snapshot.now + seconds, seconds)
-
-    def is_leaving(self, name: str) -> bool:
-        """Is somebody on his way out of this node?"""
-        return any(each.deleted_at is not None for each in self._snapshot.pods_by_node.get(name, ()))
-
-    def best_way(self, pod: Pod) -> Way | None:
+    def _best_way(self, pod: Pod) -> Way | None:
         """The best of a part of the nodes, another part in each look."""
         if pod.shape in self._ways:  # a way is found once for all pods that are alike
-            known = [way for way in self._ways[pod.shape] if way.node not in self.taken]
+            known = [replace(way, pod=pod) for way in self._ways[pod.shape] if way.node not in self._taken]
             return min(known, key=lambda each: each.rank, default=None)
         names = sorted(name for name, lowest in self._lowest.items() if lowest < pod.shape.priority)
         names = [name for name in names if self._could_take(pod, name)]
-        first = int(self._snapshot.now / IN_VAIN_SECONDS) * _MOST_NODES % max(1, len(names))
+        first = int(self._wishes.now / IN_VAIN_SECONDS) * _MOST_NODES % max(1, len(names))
         chosen = [*names[first:], *names[:first]][: max(0, _MOST_NODES - self._looked)]
         self._looked += len(chosen)
         self.has_more |= len(chosen) < len(names)
-        ways = self._ways[pod.shape] = [way for name in chosen if (way := self.way_on(pod, name)) is not None]
+        ways = self._ways[pod.shape] = [way for name in chosen if (way := self._way_on(pod, name)) is not None]
         return min(ways, key=lambda each: each.rank, default=None)
 
     def _could_take(self, pod: Pod, name: str) -> bool:
         """Were it empty."""
-        node = self._snapshot.nodes.get(name)
-        return node is not None and not self.is_leaving(name) and fits_alone(pod.shape, node, node.allocatable)
+        node = self._nodes.get(name)
+        if node is None or any(each.deleted_at is not None for each in self._pods.get(name, ())):
+            return False
+        return fits_alone(pod.shape, node, node.allocatable)
 
-    def way_on(self, pod: Pod, name: str) -> Way | None:
+    def _way_on(self, pod: Pod, name: str) -> Way | None:
         """The least that must leave this node; None: it cannot take the pod, or takes it as it is."""
-        state = state_of(name, self._snapshot)
-        if name in self.taken or state.node is None or not state.takes_pods or name not in self._index.table.index:
+        node = self._nodes.get(name)
+        if name in self._taken or name in self._wishes.shut or node is None:
             return None
-        lower = [each for each in self._snapshot.pods_by_node.get(name, ()) if self._may_leave(each, pod)]
-        return self._least(pod, state.node, lower) if lower else None
+        lower = [each for each in self._pods.get(name, ()) if self._may_leave(each, pod)]
+        return self._least(pod, node, lower) if lower else None
 
     def _least(self, pod: Pod, node: Node, lower: list[Pod]) -> Way | None:
         index, number = self._index, self._index.table.index[node.name]
@@ -253,25 +343,15 @@ class _Look:
                 victims.append(each)
         for each in victims:
             index.add_pod(each)
-        return Way(node.name, tuple(victims)) if victims and self._do_budgets_allow(victims) else None
+        is_allowed = bool(victims) and _do_budgets_allow(victims, self._wishes.budgets)
+        return Way(pod, node.name, tuple(victims)) if is_allowed else None
 
     def _may_leave(self, other: Pod, pod: Pod) -> bool:
         is_lower = other.shape.priority < pod.shape.priority and other.counts_as_work and other.deleted_at is None
-        is_lower &= self._scheduler.serves(other.shape.scheduler_name)
+        is_lower &= self._wishes.scheduler.serves(other.shape.scheduler_name)
         return (
             is_lower
             and not is_protected_pod(other)
-            and not _is_in_gang(other, self._snapshot)
-            and self._do_budgets_allow([other])
+            and not _is_in_gang(other, self._wishes.pod_groups)
+            and _do_budgets_allow([other], self._wishes.budgets)
         )
-
-    def _do_budgets_allow(self, pods: Iterable[Pod]) -> bool:
-        """All of these together."""
-        used: Counter[str] = Counter()
-        for pod in pods:
-            budgets = guarding(self._budgets, pod)
-            used.update(budget.key for budget in budgets)
-            if len(budgets) > 1:
-                return False
-        known = {budget.key: budget for budget in self._budgets}
-        return all(known[key].is_current and known[key].disruptions_allowed >= count for key, count in used.items())

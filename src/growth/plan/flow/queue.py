@@ -43,6 +43,18 @@ class Backoff(Struct, frozen=True, gc=False):
     told_at: float = 0.0
 
 
+class Tried(Struct, frozen=True):
+    """Who was tried, and when."""
+
+    backoffs: Mapping[str, Backoff]
+    changes: int  # of the fleet, up to now
+
+    def without_success(self, pod: Pod) -> bool:
+        """Does it have no place in the fleet as it is now?"""
+        backoff = self.backoffs.get(pod.uid)
+        return backoff is not None and backoff.failures > 0 and backoff.changes == self.changes
+
+
 class Unplaced(Struct, frozen=True, gc=False):
     """A pod without a place, and what its condition PodScheduled shall say."""
 

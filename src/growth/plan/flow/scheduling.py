@@ -1,11 +1,13 @@
 """Where do pods go that name growth as their scheduler? Placed round by round, by min-cost flow, and bound. Does
 nothing unless it is turned on.
 
-    queue → the fleet as it is now, with room held for others → solver/flow → BindPods, or PodScheduled=False
+    question: the queue, what is new of the fleet, room held for others → the keeper (`plan/flow/keeper`), meanwhile
+    everything else goes on → plan: what is still true of its answer → BindPods, or PodScheduled=False
 
 | a pod | then |
 | --- | --- |
 | has a place | BindPods, all of a round in one action beside the loop; the next round begins when it is back |
+| – that has changed since the question: it is gone, closed or too full | nothing: it is placed again |
 | is nominated to a node that takes it | bound there |
 | is nominated to a node that others are leaving | nobody else gets their room |
 | has none, and less important pods could make way | they do, if it is so set (`plan/flow/preemption`) |
@@ -15,17 +17,17 @@ nothing unless it is turned on.
 | is of the default scheduler | growth's as well where it is so set, and only while kube-scheduler renews no Lease |
 
 Room is held for pods that are planned onto, or nominated to, a node. A pod is told the same thing once, and another
-thing not before half a minute."""
+thing not before half a minute. A round that got no answer in time is followed by smaller ones."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final
 
-from msgspec import Struct, field
+from msgspec import Struct
 from msgspec.structs import replace
 
-from growth.model.action import Assignment, BindPods, Unscheduled, WritePodsUnscheduled
+from growth.model.action import BindPods, Unscheduled, WritePodsUnscheduled
 from growth.model.decision import About, Decision, Note, Settled
 from growth.model.gang import why_missing
 from growth.model.instant import format_instant
@@ -34,103 +36,207 @@ from growth.model.pod import Pod
 from growth.model.scheduler import DEFAULT_SCHEDULER, LEASE_NAME, LEASE_NAMESPACE, SchedulerSettings
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
-from growth.plan.flow.preemption import Preempting, make_way
-from growth.plan.flow.queue import Backoff, Queue, Unplaced, after_failure, gang_needs, groups_of, is_ours, line_up
-from growth.plan.world.capacity import Assignments, assignments, in_force
-from growth.plan.world.nodes import Prices, state_of
+from growth.plan.flow.keeper import Keeper, RoundAnswer, RoundProblem
+from growth.plan.flow.preemption import Preempting, Wanting, Wishes, is_leaving, make_way, wishes
+from growth.plan.flow.queue import (
+    Backoff,
+    Queue,
+    Tried,
+    Unplaced,
+    after_failure,
+    gang_needs,
+    groups_of,
+    is_ours,
+    line_up,
+)
+from growth.plan.flow.still_true import closed_nodes, counted_beside, held_room, is_open, still_true, with_held_room
+from growth.plan.world.capacity import assignments, in_force
+from growth.plan.world.nodes import Prices
 from growth.plan.world.turn import Turn, about, retry_at, seen
-from growth.solver.flow import Fleet, FleetState, place
+from growth.solver.flow import Group
+from growth.solver.flow.changes import FleetState
 
 _TOLD_AGAIN_SECONDS: Final = 30.0
 _PREEMPT_AGAIN_SECONDS: Final = 10.0
+_SILENT_SECONDS: Final = 1.0
+_MOST_SILENCES: Final = 4
 _UNKNOWN_SECONDS: Final = 5.0  # a bind without an answer: the watch shows by then what became of it
-
-
-class FleetCache:
-    """The fleet of the last round, kept so that only changes are read. It changes in place, so it serves only the
-    ledger that came out of that round, or the very same round once more. For any other ledger, and after a round that
-    failed, the fleet is made again of the ledger's state; it may then choose another of several equal places.
-    """
-
-    def __init__(self) -> None:
-        self._fleet = Fleet()
-        self._asked: tuple[object, ...] = ()  # in the last round
-        self._state: FleetState | None = None  # after it
-
-    def follow(self, state: FleetState, snapshot: Snapshot, settings: Settings, assigned: Assignments) -> Fleet:
-        """The fleet of this state, once it has followed the snapshot, with room held for others."""
-        asked, is_next = self._asked, state is self._state
-        self._asked, self._state = (), None
-        if asked and asked[0] is state and asked[1] is snapshot and asked[2] is settings:
-            return self._fleet
-        fleet = self._fleet if is_next else Fleet(state)
-        pods_by_node = _with_held_room(snapshot, settings, assigned)
-        fleet.follow(snapshot.nodes, pods_by_node, snapshot.volumes, snapshot.namespaces)
-        return fleet
-
-    def keep(self, fleet: Fleet, *asked: object) -> FleetState:
-        """The state for the next ledger: this round did not fail."""
-        self._fleet, self._asked, self._state = fleet, asked, fleet.state
-        return self._state
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, FleetCache)  # it says nothing that the state does not
-
-    __hash__ = None  # type: ignore[assignment]
 
 
 class Ledger(Struct, frozen=True):
     """All of it may be lost."""
 
-    fleet: FleetState = FleetState()
-    cache: FleetCache = field(default_factory=FleetCache)
+    fleet: FleetState = FleetState()  # what the keeper has been told
     backoffs: Mapping[str, Backoff] = {}  # by UID
     under_way: Mapping[str, str] = {}  # by UID: the node that each is being bound to
     is_back: bool = True  # the outcome of the last binds has come
     hold_until: float = 0.0
     failure: str = ""  # why the API server refused a bind
     preempting: Preempting = Preempting()
+    silences: int = 0  # rounds in a row without an answer
     told: str = ""  # whether the pods of the default scheduler are growth's: the reason that was given last
 
 
-def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:
+class AskedRound(Struct, frozen=True):
+    """One round, as it was asked."""
+
+    problem: RoundProblem | None  # None: nobody is due, nothing is asked
+    queue: Queue
+    fleet: FleetState  # after the problem was told
+    wished: Wishes  # who may preempt, if the round leaves it
+    hands: tuple[tuple[Group, list[Pod]], ...] = ()  # the groups of the problem, with their pods
+
+
+def question(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> AskedRound | None:
+    """None: no round begins now."""
+    settings = in_force(settings, snapshot)
+    scheduler = settings.scheduler
+    if not scheduler.enabled or not ledger.is_back or snapshot.now < ledger.hold_until:
+        return None
+    if not any(is_ours(pod, scheduler) for pod in snapshot.waiting_pods):
+        return None
+    assigned = assignments(snapshot)
+    held = held_room(snapshot, settings, assigned)
+    pods_by_node = with_held_room(snapshot, held)
+    fleet, change = ledger.fleet.follow(snapshot.nodes, pods_by_node, snapshot.volumes, snapshot.namespaces)
+    planned = {pod.key for each in assigned.expected for pod in each.planned}
+    backoffs = _welcome(ledger, snapshot, Turn()).backoffs
+    smaller = replace(scheduler, pods_per_round=max(1, scheduler.pods_per_round >> (3 * ledger.silences)))
+    queue = line_up(snapshot, planned, backoffs, fleet.changes, smaller)
+    hands, nominated = _hands(queue, snapshot)
+    wanting = _wanting(snapshot, settings, hands, planned, Tried(backoffs, fleet.changes))
+    holding = frozenset(pod.uid for pods in held.values() for pod in pods)
+    wished = wishes(wanting, ledger.preempting, holding, snapshot, settings)
+    if not queue.due and not wished.wanting:
+        return AskedRound(None, queue, ledger.fleet, wished)
+    problem = RoundProblem(
+        change,
+        scheduler,
+        tuple(group for group, _ in hands),
+        nominated,
+        tuple(_expecting(snapshot, settings)),
+        gang_needs(queue, snapshot, assigned),
+        closed_nodes(snapshot),
+        _prices(snapshot, settings),
+        wished,
+    )
+    return AskedRound(problem, queue, fleet, wished, hands)
+
+
+def _hands(queue: Queue, snapshot: Snapshot) -> tuple[tuple[tuple[Group, list[Pod]], ...], dict[int, str]]:
+    """Groups with their pods; each pod that may go to the node it is nominated to is a group of its own, and these come
+    first.
+    """
+    sent = [pod for pod in queue.due if is_open(pod.nominated_node, snapshot) and pod.uid not in queue.gang_of]
+    names = {pod.uid for pod in sent}
+    alone = [each for pod in sent for each in groups_of(replace(queue, due=(pod,)), snapshot.now)]
+    others = groups_of(replace(queue, due=tuple(pod for pod in queue.due if pod.uid not in names)), snapshot.now)
+    return (*alone, *others), {number: pod.nominated_node for number, pod in enumerate(sent)}
+
+
+def _wanting(
+    snapshot: Snapshot,
+    settings: Settings,
+    hands: tuple[tuple[Group, list[Pod]], ...],
+    planned: Collection[str],
+    tried: Tried,
+) -> Iterator[Wanting]:
+    """Pods that have no place in the fleet as it is now, or may be left without one by this round."""
+    asked = {pod.uid: (number, at) for number, (_, pods) in enumerate(hands) for at, pod in enumerate(pods)}
+    for pod in snapshot.waiting_pods:
+        if pod.key in planned or not is_ours(pod, settings.scheduler):
+            continue
+        if pod.uid in asked:
+            yield Wanting(pod, *asked[pod.uid])
+        elif tried.without_success(pod):
+            yield Wanting(pod)
+
+
+def _expecting(snapshot: Snapshot, settings: Settings) -> Iterator[Pod]:
+    """Pods of ours that are nominated to a node which others are leaving: the room is theirs in this round."""
+    for pod in snapshot.waiting_pods:
+        name = pod.nominated_node
+        if name and name in snapshot.nodes and is_ours(pod, settings.scheduler) and is_leaving(name, snapshot):
+            yield replace(pod, node_name=name)
+
+
+def _prices(snapshot: Snapshot, settings: Settings) -> dict[str, float]:
+    if settings.scheduler.cost_model != "cheapest":
+        return {}
+    prices = Prices(snapshot)
+    return {name: prices.price(node) for name, node in snapshot.nodes.items()}
+
+
+# ---------------------------------------------------------------------------------------- its answer
+
+
+def plan(
+    snapshot: Snapshot,
+    ledger: Ledger,
+    settings: Settings,
+    question: AskedRound | None = None,
+    answer: RoundAnswer | None = None,
+) -> Decision[Ledger]:
+    """The snapshot may be later than that of the question."""
     turn = Turn()
     ledger = _beside_kube_scheduler(ledger, snapshot, settings.scheduler, turn)
     settings = in_force(settings, snapshot)
-    scheduler = settings.scheduler
-    if not scheduler.enabled or not ledger.is_back:
+    if not settings.scheduler.enabled or not ledger.is_back:
         return turn.decision(ledger)
     ledger = _welcome(ledger, snapshot, turn)
     if snapshot.now < ledger.hold_until:
         turn.wake(ledger.hold_until)
         return turn.decision(ledger)
-    if not any(is_ours(pod, scheduler) for pod in snapshot.waiting_pods):
+    if question is None:
         return turn.decision(replace(ledger, backoffs={}))
-    assigned = assignments(snapshot)
-    fleet = ledger.cache.follow(ledger.fleet, snapshot, settings, assigned)
-    planned = {pod.key for each in assigned.expected for pod in each.planned}
-    queue = line_up(snapshot, planned, ledger.backoffs, fleet.changes, scheduler)
-    answer = _place(fleet, queue, assigned, snapshot, settings)
-    if answer.placed:
-        turn.do(BindPods(answer.placed, scheduler.parallel_binds, _counted(answer.placed, snapshot, assigned)))
-    elif queue.has_more:
+    if question.problem is not None and (answer is None or answer.is_behind):
+        is_silent = answer is None
+        turn.wake(snapshot.now + _SILENT_SECONDS * is_silent)
+        return turn.decision(
+            replace(ledger, fleet=ledger.fleet.forgotten(), silences=min(_MOST_SILENCES, ledger.silences + is_silent))
+        )
+    return _carried_out(question, answer or RoundAnswer(), snapshot, ledger, settings, turn)
+
+
+def _carried_out(
+    question: AskedRound, answer: RoundAnswer, snapshot: Snapshot, ledger: Ledger, settings: Settings, turn: Turn
+) -> Decision[Ledger]:
+    scheduler, queue, changes = settings.scheduler, question.queue, question.fleet.changes
+    chosen = _chosen(question, answer)
+    placed = still_true(chosen, queue, question.fleet, snapshot, settings)
+    if placed:
+        turn.do(BindPods(placed, scheduler.parallel_binds, counted_beside(placed, snapshot)))
+    elif queue.has_more or chosen:
         turn.wake(snapshot.now)
     turn.wake(queue.again_at)
-    backoffs, told = _tell(ledger, snapshot, fleet.changes, (*answer.left, *queue.unfit), turn)
+    waiting = {pod.uid: pod for pod in snapshot.waiting_pods}
+    unplaced = [
+        replace(each, pod=waiting[each.pod.uid])
+        for each in (*_left(question, answer, snapshot), *queue.unfit)
+        if each.pod.uid in waiting
+    ]
+    backoffs, told = _tell(ledger, snapshot, changes, unplaced, turn)
     if told:
         turn.do(WritePodsUnscheduled(told, scheduler.parallel_binds))
-    preempting = ledger.preempting
-    if snapshot.now >= preempting.after:
-        without = [each for each in snapshot.waiting_pods if each.uid in backoffs and each.key not in planned]
-        without = [each for each in without if is_ours(each, scheduler) and _was_tried(backoffs[each.uid], fleet)]
-        taken = {each.node_name for each in answer.placed}
-        preempting = make_way((fleet.index, taken), without, preempting, snapshot, settings, turn)
-    else:
-        turn.wake(preempting.after)
-    under_way = {each.pod.uid: each.node_name for each in answer.placed}
-    state = ledger.cache.keep(fleet, ledger.fleet, snapshot, settings)
-    after = Ledger(state, ledger.cache, backoffs, under_way, not answer.placed, preempting=preempting, told=ledger.told)
-    return turn.decision(after)
+    return turn.decision(
+        Ledger(
+            question.fleet,
+            backoffs,
+            {each.pod.uid: each.node_name for each in placed},
+            is_back=not placed,
+            preempting=make_way(answer.ways, question.wished, ledger.preempting, snapshot, turn),
+            silences=ledger.silences if queue.has_more else 0,
+            told=ledger.told,
+        )
+    )
+
+
+def plan_on_the_spot(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:
+    """Question, answer and plan at once."""
+    asked = question(snapshot, ledger, settings)
+    problem = None if asked is None else asked.problem
+    answer = None if problem is None else Keeper(ledger.fleet)(problem)
+    return plan(snapshot, ledger, settings, asked, answer)
 
 
 def _beside_kube_scheduler(ledger: Ledger, snapshot: Snapshot, scheduler: SchedulerSettings, turn: Turn) -> Ledger:
@@ -154,9 +260,21 @@ def _beside_kube_scheduler(ledger: Ledger, snapshot: Snapshot, scheduler: Schedu
     return replace(ledger, told=note.reason)
 
 
-def _was_tried(backoff: Backoff, fleet: Fleet) -> bool:
-    """Does it have no place in the fleet as it is now?"""
-    return backoff.failures > 0 and backoff.changes == fleet.changes
+def _chosen(question: AskedRound, answer: RoundAnswer) -> list[tuple[Pod, str]]:
+    """Which pod goes to which node, in the order in which the rules hold: the oldest of a group first."""
+    alone = [question.hands[number][1][0] for number in sorted(answer.nominated)]
+    sent = [(pod, pod.nominated_node) for pod in alone]
+    oldest_first = [iter(pods) for _, pods in question.hands]
+    placed = answer.placed.placed
+    return [*sent, *((next(oldest_first[one.group]), one.node) for one in placed for _ in range(one.count))]
+
+
+def _left(question: AskedRound, answer: RoundAnswer, snapshot: Snapshot) -> list[Unplaced]:
+    return [
+        Unplaced(pod, why_missing(pod, snapshot) or one.reason)
+        for one in answer.placed.left
+        for pod in question.hands[one.group][1][-one.count :]
+    ]
 
 
 def _welcome(ledger: Ledger, snapshot: Snapshot, turn: Turn) -> Ledger:
@@ -178,99 +296,8 @@ def _welcome(ledger: Ledger, snapshot: Snapshot, turn: Turn) -> Ledger:
     return replace(ledger, backoffs=backoffs, under_way={}, failure="")
 
 
-def _with_held_room(snapshot: Snapshot, settings: Settings, assigned: Assignments) -> Mapping[str, tuple[Pod, ...]]:
-    """The pods of each node, and with them pods of others that are planned onto it or nominated to it."""
-    held: dict[str, list[Pod]] = {
-        name: [pod for pod in pods if not is_ours(pod, settings.scheduler)] for name, pods in assigned.holders.items()
-    }
-    for each in assigned.expected:
-        held.setdefault(each.node.name, []).extend(each.planned)
-    pods_by_node = dict(snapshot.pods_by_node)
-    for name, pods in held.items():
-        if pods and name in snapshot.nodes:
-            pods_by_node[name] = (*pods_by_node.get(name, ()), *(replace(pod, node_name=name) for pod in pods))
-    return pods_by_node
-
-
-def _counted(placed: Iterable[Assignment], snapshot: Snapshot, assigned: Assignments) -> dict[str, tuple[str, ...]]:
-    """By node: pods beside which those that are bound there were found to fit."""
-    names, counted = {each.node_name for each in placed}, dict[str, tuple[str, ...]]()
-    planned = {each.node.name: each.planned for each in assigned.expected if each.node.name in names}
-    for name in names:
-        here = (snapshot.pods_by_node.get(name, ()), assigned.holders.get(name, ()), planned.get(name, ()))
-        counted[name] = tuple(pod.uid for pods in here for pod in pods)
-    return counted
-
-
-# ---------------------------------------------------------------------------------------- one round
-
-
-class _Answer(Struct, frozen=True):
-    """What one round found."""
-
-    placed: tuple[Assignment, ...]
-    left: tuple[Unplaced, ...]
-
-
-def _place(fleet: Fleet, queue: Queue, assigned: Assignments, snapshot: Snapshot, settings: Settings) -> _Answer:
-    sent = _to_their_nominations(fleet, queue, snapshot)
-    expecting = _expecting(fleet, sent, snapshot, settings)
-    groups = groups_of(replace(queue, due=tuple(pod for pod in queue.due if pod.uid not in sent)), snapshot.now)
-    answer = place(
-        fleet,
-        [group for group, _ in groups],
-        settings.scheduler,
-        gang_needs(queue, snapshot, assigned),
-        is_target=lambda node: _is_open(node.name, snapshot),
-        price_of=Prices(snapshot).price,
-    )
-    for pod in (*sent.values(), *expecting):
-        fleet.index.remove_pod(pod)
-    nominated = [Assignment(seen(pod), pod.node_name) for pod in sent.values()]
-    oldest_first = [iter(pods) for _, pods in groups]
-    placed = [
-        Assignment(seen(next(oldest_first[one.group])), one.node) for one in answer.placed for _ in range(one.count)
-    ]
-    left = [
-        Unplaced(pod, why_missing(pod, snapshot) or one.reason)
-        for one in answer.left
-        for pod in groups[one.group][1][-one.count :]
-    ]
-    return _Answer((*nominated, *placed), tuple(left))
-
-
-def _to_their_nominations(fleet: Fleet, queue: Queue, snapshot: Snapshot) -> dict[str, Pod]:
-    """Pods that are nominated to a node which takes them now; their room is counted until the round ends."""
-    sent: dict[str, Pod] = {}
-    for pod in queue.due:
-        name = pod.nominated_node
-        may_go = _is_open(name, snapshot) and pod.uid not in queue.gang_of
-        if may_go and fleet.index.fits_on(fleet.index.class_of_pod(pod), fleet.index.table.index[name]):
-            sent[pod.uid] = replace(pod, node_name=name)
-            fleet.index.add_pod(sent[pod.uid])
-    return sent
-
-
-def _expecting(fleet: Fleet, sent: Mapping[str, Pod], snapshot: Snapshot, settings: Settings) -> list[Pod]:
-    """Pods of ours that are nominated to a node which others are leaving: the room is theirs in this round."""
-    found = []
-    for pod in snapshot.waiting_pods:
-        name = pod.nominated_node
-        is_due = bool(name) and pod.uid not in sent and is_ours(pod, settings.scheduler) and name in snapshot.nodes
-        if is_due and any(each.deleted_at is not None for each in snapshot.pods_by_node.get(name, ())):
-            found.append(replace(pod, node_name=name))
-            fleet.index.add_pod(found[-1])
-    return found
-
-
-def _is_open(name: str, snapshot: Snapshot) -> bool:
-    """Asked of the snapshot: the fleet does not follow what no rule of scheduling looks at."""
-    state = state_of(name, snapshot)
-    return state.node is not None and not state.is_ending
-
-
 def _tell(
-    ledger: Ledger, snapshot: Snapshot, changes: int, unplaced: tuple[Unplaced, ...], turn: Turn
+    ledger: Ledger, snapshot: Snapshot, changes: int, unplaced: Iterable[Unplaced], turn: Turn
 ) -> tuple[dict[str, Backoff], tuple[Unscheduled, ...]]:
     """A pod without a place backs off, and its condition says why if that is new."""
     now, backoffs = snapshot.now, dict(ledger.backoffs)

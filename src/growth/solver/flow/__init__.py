@@ -33,13 +33,13 @@ from growth.solver.arrays import FloatArray, Mask
 from growth.solver.flow.costs import minutes_waited
 from growth.solver.flow.entangled import looks_for_pods, open_counters, place_entangled
 from growth.solver.flow.exact import SmallRound, place_exactly, small_round
-from growth.solver.flow.fleet import Fleet, FleetState
+from growth.solver.flow.fleet import Fleet
 from growth.solver.flow.network import Arc, Arcs, arcs_of, place_by_flow
 from growth.solver.flow.work import Member, Work, in_turns, oldest_overtaken
 from growth.solver.reasons import sentence
 from growth.solver.rules.claims import NO_VOLUMES
 
-__all__ = ["Arc", "Arcs", "Fleet", "FleetState", "Group", "Left", "Placed", "Round", "arcs_of", "place"]
+__all__ = ["Arc", "Arcs", "Fleet", "Group", "Left", "Placed", "Round", "arcs_of", "place"]
 
 NO_TARGET = "going away"
 _MOST_CUTS = 4  # so often a band is placed again for the sake of those who have waited longest

@@ -1,17 +1,16 @@
 """Which machines are there, how full is each, and what does a pod dislike about one? Asked by all of `solver/flow`;
-kept from round to round by `plan/flow/scheduling`.
+kept from round to round by `plan/flow/keeper`.
 
 `follow` takes in what has changed and nothing else: an index that has followed equals a new one. Nodes that went are
-only taken out; when there are many of them, the index is made again. A fleet changes in place; `state` is what it has
-followed, and an equal fleet can be made of it."""
+only taken out; when there are many of them, the index is made again. A fleet changes in place."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
-from typing import Final
+from operator import is_
+from typing import Any, Final
 
 import numpy as np
-from msgspec import Struct
 
 from growth.model.labels import Labels
 from growth.model.node import Node
@@ -30,29 +29,12 @@ _NO_WORLD: Final = VolumeWorld()
 _MOST_CLASSES: Final = 20_000  # classes are never forgotten: an index that has seen so many is made again
 
 
-class FleetState(Struct, frozen=True):
-    """What a fleet has followed: all that is needed to make an equal one."""
-
-    nodes: Mapping[str, Node] = EMPTY  # in the order of the index
-    pods: Mapping[str, tuple[Pod, ...]] = EMPTY
-    volumes: VolumeWorld = _NO_WORLD
-    namespaces: Mapping[str, Labels] = EMPTY
-    changes: int = 0
-    gone: int = 0  # nodes in the index that are taken out
-    is_crowded: bool = False  # the index has seen too many classes
-
-
-_NOTHING: Final = FleetState()
-
-
 class Fleet:
     """Nodes, the pods on them, and their amounts side by side."""
 
-    def __init__(self, state: FleetState = _NOTHING) -> None:
-        self._world = (state.volumes, state.namespaces)
-        self._begin(state.nodes, state.pods)
-        self.changes = state.changes  # moves with everything that could let a pod in, or keep it out
-        self._gone_before, self._was_crowded = state.gone, state.is_crowded
+    def __init__(self) -> None:
+        self._world: tuple[VolumeWorld, Mapping[str, Labels]] = (_NO_WORLD, EMPTY)
+        self._begin({}, {})
 
     def _begin(
         self, nodes: Mapping[str, Node], pods_by_node: Mapping[str, tuple[Pod, ...]], shapes: Iterable[PodShape] = ()
@@ -64,22 +46,8 @@ class Fleet:
         self._allocatable: FloatArray = np.zeros((len(LOAD), 0))
         self._work: list[int] = []
         self._soft: dict[Hashable, IntArray] = {}
-        self._gone_before, self._was_crowded = 0, False
         self._describe(range(len(self.index.table)))
         self._work = [_work(self._pods[node.name]) for node in self.index.table.nodes]
-
-    @property
-    def state(self) -> FleetState:
-        pods = {name: pods for name, pods in self._pods.items() if pods}
-        return FleetState(dict(self._nodes), pods, *self._world, self.changes, self._gone, self._is_crowded)
-
-    @property
-    def _gone(self) -> int:
-        return self._gone_before + len(self.index.table) - len(self._nodes)
-
-    @property
-    def _is_crowded(self) -> bool:
-        return self._was_crowded or len(self.index.classes.all) > _MOST_CLASSES
 
     # -------------------------------------------------------------------------- following a cluster
 
@@ -95,7 +63,6 @@ class Fleet:
         if self._is_worn_out(nodes, volumes, namespaces):
             self._world = (volumes, namespaces)
             self._begin(nodes, pods_by_node, shapes)
-            self.changes += 1
             return
         self._follow_nodes(nodes)
         for name in nodes:
@@ -104,26 +71,24 @@ class Fleet:
                 self._follow_pods(name, before, after)
 
     def _is_worn_out(self, nodes: Mapping[str, Node], volumes: VolumeWorld, namespaces: Mapping[str, Labels]) -> bool:
-        parts = zip(_parts(*self._world), _parts(volumes, namespaces), strict=True)
-        if not self._nodes or any(mine is not other for mine, other in parts):
+        before = (*parts_of_world(self._world[0]), self._world[1])
+        if not self._nodes or not all(map(is_, before, (*parts_of_world(volumes), namespaces))):
             return True
-        return 10 * self._gone > len(nodes) + 100 or self._is_crowded
+        gone = len(self.index.table) - len(self._nodes)
+        return 10 * gone > len(nodes) + 100 or len(self.index.classes.all) > _MOST_CLASSES
 
     def _follow_nodes(self, nodes: Mapping[str, Node]) -> None:
         for name in [name for name in self._nodes if name not in nodes]:
-            self.changes += 1
             self.index.take_out(self.index.table.index[name])
             del self._nodes[name]
             self._pods.pop(name, None)
         changed = [node for name, node in nodes.items() if name in self._nodes and self._nodes[name] is not node]
         for node in changed:
-            if _looks(self._nodes[node.name]) != _looks(node):
-                self.changes += 1
+            if looks(self._nodes[node.name]) != looks(node):
                 self.index.change_node(node)
                 self._describe((self.index.table.index[node.name],))
             self._nodes[node.name] = node
         new = [node for name, node in nodes.items() if name not in self._nodes]
-        self.changes += len(new)
         self._describe(self.index.add_nodes(new))
         self._nodes.update((node.name, node) for node in new)
 
@@ -131,14 +96,12 @@ class Fleet:
         old = {pod.uid or pod.key: pod for pod in before}
         for pod in after:
             known = old.pop(pod.uid or pod.key, None)
-            if known is not None and _counts(known) == _counts(pod):
+            if known is not None and counts(known) == counts(pod):
                 continue
-            self.changes += 1
             if known is not None:
                 self.index.remove_pod(known)
             self.index.add_pod(pod)
         for pod in old.values():
-            self.changes += 1
             self.index.remove_pod(pod)
         self._pods[name] = after
         self._work[self.index.table.index[name]] = _work(after)
@@ -217,16 +180,16 @@ class Fleet:
         return unmet
 
 
-def _parts(volumes: VolumeWorld, namespaces: Mapping[str, Labels]) -> tuple[object, ...]:
-    return volumes.claims, volumes.volumes, volumes.classes, volumes.nodes, namespaces
+def parts_of_world(volumes: VolumeWorld) -> tuple[Mapping[str, Any], ...]:
+    return volumes.claims, volumes.volumes, volumes.classes, volumes.nodes
 
 
-def _looks(node: Node) -> tuple[object, ...]:
+def looks(node: Node) -> tuple[object, ...]:
     """All of a node that the rules of scheduling look at."""
     return node.labels, node.taints, node.allocatable, node.is_unschedulable, node.malformed
 
 
-def _counts(pod: Pod) -> tuple[object, ...]:
+def counts(pod: Pod) -> tuple[object, ...]:
     """All of a bound pod that matters to others."""
     return pod.shape, pod.node_name, pod.deleted_at is not None, pod.is_finished
 

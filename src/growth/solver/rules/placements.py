@@ -244,17 +244,21 @@ class Placements:
                 self.book.add(index, pod_class.needs, sign * count)
 
     def change_node(self, node: Node) -> None:
-        """The node of that name has changed; its pods stay."""
+        """The node of that name has changed; its pods stay. Counters are told only if they could see it."""
         index = self.table.index[node.name]
         before, was_here = self.table.nodes[index], bool(self.table.is_here[index])
-        if was_here:
+        is_seen = before.labels != node.labels or (
+            before.taints != node.taints and any(counter.heeds_taints for counter in self._all_counters())
+        )
+        if was_here and is_seen:
             self._move_node(index, -1)
         self.table.change(index, node)
-        for counter in self._all_counters():
-            counter.reconsider_node(index)
+        if is_seen:
+            for counter in self._all_counters():
+                counter.reconsider_node(index)
         self.book.forget_node(index)
         self._forget_nodes(index)
-        if was_here:
+        if was_here and is_seen:
             self._move_node(index, 1)
         self._note(lambda: self.change_node(before))
 

@@ -331,7 +331,9 @@ class _RulesOfClass:
         key = ("spread", shape.namespace, constraint.selector, spread.topology_key, keys, honoured)
         weight, view = matching_pods(constraint.selector, shape.namespace), frozenset((shape.namespace,))
         asked = telling(constraint.selector.requirements)
-        return self._counter(key, table.column(spread.topology_key), weight, view, eligibility, asked)
+        counter = self._counter(key, table.column(spread.topology_key), weight, view, eligibility, asked)
+        counter.heeds_taints = taints is not None
+        return counter
 
     def _pods_around(self) -> InterPodAffinity:
         shape, column = self._shape, self._table.column

@@ -101,6 +101,7 @@ class DomainCounter:
         "asked",
         "changes",
         "column",
+        "heeds_taints",
         "namespaces",
         "present",
         "sums",
@@ -125,6 +126,7 @@ class DomainCounter:
         self.weight = weight  # how much one pod of a class counts
         self.namespaces = namespaces  # classes of other namespaces never count; None: any may
         self.asked = asked  # classes that do not meet it never count
+        self.heeds_taints = False  # do taints decide which nodes count?
         self.sums: Amounts = np.zeros(1, np.int64)
         self._sums_one: memoryview[int] = self.sums.data  # the same for one domain at a time
         self.present: Amounts = np.zeros(1, np.int64)
