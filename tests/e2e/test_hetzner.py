@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -22,6 +23,7 @@ from tests.fakes.hetzner.openapi import described
 PODS = 300  # each fills a CX33
 MANY = {"nodes": 1000, "pricePerHour": "20"}  # orders without an answer count for ten minutes, too
 STOCK = {("cx33", "fsn1"): 150, ("cx33", "nbg1"): 120}  # the rest comes from hel1, which is dearer
+QUICK: dict[str, Any] = {"readinessWaitSeconds": 60, "unmetSeconds": 30, "scaleDownDelaySeconds": 5}
 LIMITED_SECONDS = 20.0  # every request refused, in the middle of buying
 TROUBLE = FakeTrouble(lost_after_effect=0.03, server_error=0.02, locked=0.02, creation_fails=0.02, never_boots=0.05)
 
@@ -39,9 +41,7 @@ def test_300_machines_are_bought_and_given_back_under_faults(
 ) -> None:
     with (
         hetzner_beside(cluster) as fake,
-        growth_at_hetzner(
-            cluster, fake, tmp_path, limits=MANY, readinessWaitSeconds=90, scaleDownDelaySeconds=5
-        ) as growth,
+        growth_at_hetzner(cluster, fake, tmp_path, limits=MANY, **QUICK) as growth,
     ):
         project, violations, description = fake.api.project, list[str](), described()
         if description is not None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from growth.kube.api.client import Client, Page
 from growth.kube.api.errors import AlreadyExists
 from growth.kube.api.request import ClientSettings
@@ -192,8 +194,10 @@ def test_a_line_that_falls_silent_is_noticed(cluster: ControlPlane, proxy: Proxy
 
 
 def test_bookmarks_prove_a_quiet_cache_fresh(cluster: ControlPlane) -> None:
+    """The API server sends one each minute, and one just before the end of a watch: here they are short."""
+
     async def scene() -> None:
-        async with following(cluster.kubeconfig, NODES) as follower:
+        async with following(cluster.kubeconfig, NODES, replace(QUICK, shortest_watch_seconds=8)) as follower:
             await wait_until(lambda: follower.reflector.synced, lambda: "the first listing")
             await wait_until(
                 lambda: any(call.startswith("bookmarked") for call in follower.sink.calls),
