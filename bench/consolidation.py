@@ -300,7 +300,15 @@ def node_of(name: str, offering: Offering, created_at: float) -> Node:
     labels = offering.labels.with_items(
         {HOSTNAME: name, POOL_LABEL: "default", OFFERING_LABEL: offering.name, REQUEST_LABEL: name}
     )
-    return Node(name, labels, allocatable=offering.allocatable, uid=name, created_at=created_at)
+    return Node(
+        name,
+        labels,
+        allocatable=offering.allocatable,
+        uid=name,
+        created_at=created_at,
+        pool="default",
+        offering=offering.name,
+    )
 
 
 def _shape(item: dict[str, Any]) -> PodShape:

@@ -211,6 +211,20 @@ def test_nodes_are_looked_at_once_in_an_interval() -> None:
     assert (decision.actions, decision.again_at) == ((), NOW + 20)
 
 
+def test_of_many_nodes_a_look_asks_about_some_each_gets_its_turn_and_what_was_said_holds() -> None:
+    names = [f"n{number:04d}" for number in range(consolidation.MOST_JUDGED * 2)]
+    snapshot = cluster(nodes(*names), [works(f"p-{name}", name, 3) for name in names])
+    ledger, heard = consolidation.Ledger(recent=Recent(1.0)), set[str]()
+    for turn in range(5):
+        later = replace(snapshot, now=NOW + turn * SETTINGS.consolidation_interval_seconds)
+        decision = plan(later, ledger)
+        ledger, spoken = decision.ledger, {note.about.name for note in decision.notes}
+        assert heard <= spoken
+        assert len(spoken - heard) <= consolidation.MOST_JUDGED
+        heard = spoken
+    assert heard == set(names)
+
+
 @pytest.mark.parametrize("switch", ["pool", "all"])
 def test_paused_nothing_is_marked_and_nothing_goes(switch: str) -> None:
     paused = replace(FULL, annotations={"growth.dev/paused": "true"} if switch == "pool" else {})

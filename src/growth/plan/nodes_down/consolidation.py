@@ -9,11 +9,12 @@ Full`; others say that they keep theirs.
 | marked by this row, its time has come, and the pods still fit | CreateNodeRemovalRequest: removal moves the pods |
 | in a pool where removals were taken back | none is chosen while the pool rests (`plan/nodes_down/candidates`) |
 
-The best saving for the fewest pods moved comes first. It buys nothing, so it never undoes itself: what leaves has a
-place on what exists. Empty nodes are scale-down's. Nodes that replacement has marked are handed over here too (see
-`plan/world/marks`); while a swap is under way, no others are chosen. The timers are in the objects: the time on the
-mark, the age of nodes. How many nodes were emptied lately is remembered; after a restart that is unknown, so the row
-waits for one window before it chooses the first. A pool that cannot be read is not touched.
+The best saving for the fewest pods moved comes first. In a large cluster a look asks about some of the nodes only: half
+of them the most promising, half those that were not asked about for the longest time. It buys nothing, so it never
+undoes itself: what leaves has a place on what exists. Empty nodes are scale-down's. Nodes that replacement has marked
+are handed over here too (see `plan/world/marks`); while a swap is under way, no others are chosen. The timers are in
+the objects: the time on the mark, the age of nodes. How many nodes were emptied lately is remembered; after a restart
+that is unknown, so the row waits for one window before it chooses the first. A pool that cannot be read is not touched.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ from growth.solver.reasons import Block
 
 STAYING: Final = "Staying"
 _RETRY_SECONDS: Final = 5.0
+MOST_JUDGED: Final = 200  # nodes in one look: it takes a millisecond or two each, and nothing else is decided meanwhile
 
 
 class Ledger(Struct, frozen=True):
@@ -53,6 +55,7 @@ class Ledger(Struct, frozen=True):
     going: Mapping[str, str] = {}  # nodes in removal for this reason when last looked, and their pools
     setbacks: Mapping[str, Setback] = {}  # by pool
     told: Mapping[str, tuple[str, Note]] = {}  # by node: what the last note was about
+    judged_at: Mapping[str, float] = {}  # by node, where there are more than one look asks about
 
 
 def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:
@@ -99,6 +102,7 @@ class _Look:
         self._turn = Turn()
         self._candidates = Candidates(snapshot, settings, ledger.recent, self._turn)
         self._told: dict[str, tuple[str, Note]] = {}
+        self._judged_at: dict[str, float] = {}
         self._recent = ledger.recent
         self._brake = Brake(snapshot)
 
@@ -107,7 +111,8 @@ class _Look:
         now = self._snapshot.now
         if self._candidates.pools:
             self._turn.wake(now + self._settings.consolidation_interval_seconds)
-        return self._turn.decision(replace(self._ledger, looked_at=now, recent=self._recent, told=self._told))
+        after = replace(self._ledger, looked_at=now, recent=self._recent, told=self._told, judged_at=self._judged_at)
+        return self._turn.decision(after)
 
     @cached_property
     def _on_the_move(self) -> Emptying:
@@ -153,9 +158,22 @@ class _Look:
 
     def look_at_others(self) -> None:
         """Best saving for the fewest pods moved first."""
-        nodes = [node for node in self._snapshot.nodes.values() if self._candidates.is_candidate(node)]
-        for node in sorted(nodes, key=lambda each: (-self._worth(each), each.name)):
+        found = [node for node in self._snapshot.nodes.values() if self._candidates.is_candidate(node)]
+        nodes = sorted(found, key=lambda each: (-self._worth(each), each.name))
+        for node in self._some_of(nodes) if len(nodes) > MOST_JUDGED else nodes:
             self._look_at(node, self._candidates.pools[node.pool])
+
+    def _some_of(self, nodes: list[Node]) -> list[Node]:
+        """The most promising, and those that were not asked about for the longest; of others what was said holds."""
+        known, half = self._ledger.judged_at, MOST_JUDGED // 2
+        others = sorted(nodes[half:], key=lambda each: known.get(each.name, 0.0))[: MOST_JUDGED - half]
+        asked = {node.name for node in (*nodes[:half], *others)}
+        for node in nodes:
+            self._judged_at[node.name] = self._snapshot.now if node.name in asked else known.get(node.name, 0.0)
+            said = self._ledger.told.get(node.name)
+            if node.name not in asked and said is not None:
+                self._tell(node, *said)
+        return [node for node in nodes if node.name in asked]
 
     def _worth(self, node: Node) -> float:
         return self._candidates.price(node) / (1 + self._candidates.disruption(node))
