@@ -92,6 +92,7 @@ def check_transition(kind: str, before: str, after: str) -> None:
         raise TransitionError(f"a {kind} does not go from {before} to {after}")
 
 
+ACCEPTED: Final = "nodeRequested"
 UNANSWERED: Final = "nodeRequestUnanswered"
 IN_FLIGHT: Final = (PENDING, PROVISIONING)
 EVENTS_KEPT: Final = 20

@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from growth.model.api import Condition
+from growth.model.api import Condition, LifeEvent
 from growth.model.instant import format_instant
 from growth.model.labels import Labels
 from growth.model.node import STARTUP_TAINT, TEMPLATE, Node
 from growth.model.nodepool import RELEASE_BRAKE
-from growth.model.noderequest import NodeRemovalRequest, NodeRemovalRequestSpec
+from growth.model.noderequest import ACCEPTED, NodeRemovalRequest, NodeRemovalRequestSpec
 from growth.model.snapshot import Snapshot
 from growth.plan.world.brake import BRAKED, Brake, why_braked
 from tests.plan.builders import NOW, bound, machine, node, offering, pod, pool, request, world
@@ -116,6 +116,16 @@ def test_what_was_ordered_before_the_brake_held_does_not_count_once_that_is_writ
     told = replace(known, status=replace(known.status, conditions=(began,)))
     assert left(of(*nodes(0, 3), requests=[ready], pools=[known])) == 2
     assert left(of(*nodes(0, 3), requests=[ready], pools=[told])) == 3
+
+
+def test_what_left_since_the_brake_holds_counts_also_when_it_is_given_back() -> None:
+    began = Condition(BRAKED, "True", "ManyNotReady", "", format_instant(NOW - 400))
+    told = replace(pool(), status=replace(pool().status, conditions=(began,)))
+    waited = request("c", SMALL, "Deprovisioning", created_at=NOW - 420)
+    for ago, allowed in ((410, 3), (390, 2)):
+        events = (LifeEvent(format_instant(NOW - ago), ACCEPTED),)
+        left_later = replace(waited, status=replace(waited.status, events=events))
+        assert left(of(*nodes(0, 3), requests=[left_later], pools=[told])) == allowed
 
 
 def test_it_is_more_ten_minutes_after_the_first_order() -> None:

@@ -10,7 +10,7 @@
 | Provisioning | the node serves | Ready |
 | Provisioning | not in time, and no pod has run on it | Deprovisioning |
 | Ready | a pod it was bought for is there; or five minutes are over and none came | its record says so |
-| Ready | its record is old | release: the machine stays; in vain: once its pool's status tells of it |
+| Ready | its record is old | release: the machine stays; in vain (`plan/world/trials`): once its pool tells of it |
 | Unmet | its machine came late after all | Provisioning if its pods still wait for it; else a NodeRemovalRequest |
 | Unmet | its time is over, and no late machine can come | release; if it has a machine, first a NodeRemovalRequest |
 | Deprovisioning | no NodeRemovalRequest yet | CreateNodeRemovalRequest |
@@ -21,8 +21,7 @@
 | – either | Provisioning otherwise | as Deprovisioning |
 | – either | Ready | release |
 
-A launch may be asked for again, under the same name: it finds a machine by its name, and finishes it where an earlier
-one did not. What machines in vain mean for the pool is said by `plan/world/trials`.
+A launch may be asked for again, under the same name: it finds a machine by its name, and finishes it if need be.
 """
 
 from __future__ import annotations
@@ -39,6 +38,7 @@ from growth.model.decision import Decision, Note, Settled
 from growth.model.instant import format_instant, since
 from growth.model.nodepool import NodePool
 from growth.model.noderequest import (
+    ACCEPTED,
     DEPROVISIONING,
     PENDING,
     PROVISIONING,
@@ -352,7 +352,7 @@ class _Look:
 
 
 def _accepted(request: NodeRequest, machine_id: str, now: float, reason: str = "") -> NodeRequestStatus:
-    status = with_request_phase(request.status, PROVISIONING, now, life_event(now, "nodeRequested", reason))
+    status = with_request_phase(request.status, PROVISIONING, now, life_event(now, ACCEPTED, reason))
     return replace(status, node_id=request.name, machine_id=machine_id or request.status.machine_id)
 
 

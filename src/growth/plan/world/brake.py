@@ -21,9 +21,9 @@ If many nodes stop reporting at once, the fault may be the network's or growth's
 | for buffers, `min`, replacement and renewal | nothing: what stopped reporting may be back soon |
 | for waiting pods | as many machines as a quarter of the pool, at least 3; as many again every 10 minutes |
 
-What is on its way counts, and what was ordered in the last ten minutes, or since it holds: read off the objects, so a
-restart forgets nothing. Only a machine that could not be had does not count. What was ordered before anybody knew that
-it holds, and has not left yet, is held to the same (`plan/world/orders`).
+What is on its way counts, and what left for the provider in the last ten minutes, or since it holds: read off the
+objects, so a restart forgets nothing. Only a machine that could not be had does not count. What was ordered before
+anybody knew that it holds, and has not left yet, is held to the same (`plan/world/orders`).
 
 A person lifts it for a pool with the annotation `growth.dev/release-brake`: until that time, which is at most a day
 ahead, it does not hold for the pool.
@@ -37,7 +37,7 @@ from typing import Final
 
 from growth.model.node import Node
 from growth.model.nodepool import RELEASE_BRAKE, NodePool
-from growth.model.noderequest import UNMET
+from growth.model.noderequest import ACCEPTED, UNMET, NodeRequest
 from growth.model.snapshot import Snapshot
 from growth.plan.world.limits import Allowance
 from growth.plan.world.machines import is_surely_absent
@@ -125,9 +125,9 @@ class Brake:
         snapshot, since = self._snapshot, self._counts_since(pool)
         young = (each for each in snapshot.nodes.values() if each.pool == pool and each.created_at >= since)
         return {each.name: each.created_at for each in young} | {
-            name: each.created_at
+            name: _left_at(each)
             for name, each in snapshot.requests.items()
-            if each.spec.pool == pool and each.phase != UNMET and (each.is_in_flight or each.created_at >= since)
+            if each.spec.pool == pool and each.phase != UNMET and (each.is_in_flight or _left_at(each) >= since)
         }
 
     def _counts_since(self, pool: str) -> float:
@@ -144,6 +144,12 @@ class Brake:
         """When the first release ends."""
         now = self._snapshot.now
         return sooner(*(_released_until(pool, now) for pool in self._snapshot.pools.values()))
+
+
+def _left_at(request: NodeRequest) -> float:
+    """When the provider accepted it: it may have been made long before, and waited."""
+    accepted = (instant_of(each.at) for each in request.status.events if each.name == ACCEPTED)
+    return max((request.created_at, *(at for at in accepted if at is not None)))
 
 
 def _counted(snapshot: Snapshot) -> tuple[Counter[str], Counter[str]]:
