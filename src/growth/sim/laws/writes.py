@@ -18,6 +18,7 @@ from growth.sim.apiserver.kinds import NODE, POD, Json
 from growth.sim.apiserver.store import Write
 from growth.sim.laws.warm_pools import WARM_POOLS
 from growth.sim.laws.witness import GROWTH, REMOVAL, Call, Complaint, Witness
+from growth.solver.rules.taints import tolerates
 
 MEDDLING_SECONDS: Final = 30.0
 UNSEEN_SECONDS: Final = 35.0  # between a look and the bind that follows it a request may hang
@@ -125,8 +126,9 @@ _WHY_NOT_ALLOWED: Final[dict[str, Callable[[Witness, Json, Write], Complaint]]] 
 
 def no_node_is_overcommitted(witness: Witness, write: Write) -> Complaint:
     """No bind, of growth or beside growth, gives a node of ours more than it has. While a user takes our taints off,
-    others cannot be helped; growth looks before it binds, and may miss only who came past its taint after that look:
-    nobody can bind on a condition, so the kubelet settles it.
+    others cannot be helped; growth looks before it binds, and may miss only who came past its taint after that look,
+    and another scheduler that brings a pod past the taint only what growth bound since its last news: nobody can bind
+    on a condition, so the kubelet settles it.
     """
     node_name = write.item["spec"].get("nodeName", "") if write.kind is POD and write.type == "MODIFIED" else ""
     is_meddled_with = witness.now - witness.meddled_at.get(node_name, -1e9) < MEDDLING_SECONDS
@@ -150,9 +152,14 @@ def _was_unseen(witness: Witness, pod: Pod, write: Write, *, is_meddled_with: bo
     bound_at = witness.bound_at[pod.uid]
     if is_meddled_with and witness.now - bound_at < UNSEEN_SECONDS:
         return True
+    if write.actor != GROWTH:
+        guest, is_news = witness.pods[write.key], witness.now - bound_at <= witness.cluster.scheduler.lag_seconds
+        is_open = pod.shape.scheduler_name == witness.settings.scheduler.name
+        is_past = is_open or any(tolerates(each, STARTUP_TAINT) for each in guest.shape.tolerations)
+        return is_news and is_past and pod.uid in witness.bound_by_growth
     looked_at = witness.live_reads.get(f"api/v1/pods?spec.nodeName={pod.node_name}", -math.inf)
     is_between = witness.now - looked_at < UNSEEN_SECONDS and bound_at > looked_at
-    return is_between and write.actor == GROWTH and pod.uid not in witness.bound_by_growth
+    return is_between and pod.uid not in witness.bound_by_growth
 
 
 # ---------------------------------------------------------------------------------------- evictions
