@@ -57,8 +57,7 @@ def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Led
         return Decision(ledger)
     ledger = _without_forgotten(snapshot, ledger)
     turn, now = Turn(), snapshot.now
-    names = [name for name, machine in sorted(snapshot.machines.items()) if is_alone(machine, snapshot)]
-    alone = {name: ledger.alone_since.get(name, now) for name in names}
+    alone = {name: ledger.alone_since.get(name, now) for name in _names(snapshot).alone}
     told = [name for name in alone if name in ledger.told]
     for name, since in alone.items():
         machine = snapshot.machines[name]
@@ -79,8 +78,7 @@ def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Led
 
 def _with_unproved(snapshot: Snapshot, ledger: Ledger, settings: Settings, turn: Turn) -> Ledger:
     now = snapshot.now
-    names = [name for name, node in sorted(snapshot.nodes.items()) if not node.pool and claimed_pool(node)]
-    unproved = {name: ledger.unproved_since.get(name, now) for name in names}
+    unproved = {name: ledger.unproved_since.get(name, now) for name in _names(snapshot).unproved}
     told = {name for name in unproved if name in ledger.told_nodes}
     for name, since in unproved.items():
         due_at = since + settings.machine_collection_grace_seconds
@@ -107,10 +105,8 @@ def _of_unproved(node: Node, snapshot: Snapshot) -> tuple[Note, ...]:
 
 def _remembered(snapshot: Snapshot, ledger: Ledger) -> Ledger:
     """A node, or a request that is Ready, says that the machine had one. Only then is its beginning of no more use."""
-    requests, nodes = snapshot.requests.items(), snapshot.nodes
-    joined = {name for name, node in nodes.items() if node.pool} | {name for name in ledger.unborn if name in nodes}
-    joined |= {name for name, request in requests if request.phase == READY}
-    unborn = {name for name, request in requests if request.phase == PENDING and name not in nodes}
+    joined = _names(snapshot).joined | {name for name in ledger.unborn if name in snapshot.nodes}
+    unborn = _names(snapshot).unborn
     if joined <= ledger.joined and unborn <= ledger.unborn:
         return ledger
     all_joined = ledger.joined | joined
@@ -120,13 +116,41 @@ def _remembered(snapshot: Snapshot, ledger: Ledger) -> Ledger:
 def _without_forgotten(snapshot: Snapshot, ledger: Ledger) -> Ledger:
     """Names come and go with every machine: without this, memory would grow for as long as growth runs."""
     now, known = snapshot.now, (snapshot.nodes, snapshot.requests, snapshot.removals, snapshot.machines)
-    gone = [name for name in (*ledger.joined, *ledger.unborn) if not any(name in each for each in known)]
+
+    def look() -> list[str]:
+        return [name for name in (*ledger.joined, *ledger.unborn) if not any(name in each for each in known)]
+
+    gone = snapshot.memo.recall("names that nothing bears", (ledger.joined, ledger.unborn, *known), look)
     gone_since = {name: ledger.gone_since.get(name, now) for name in gone}
     forgotten = {name for name, since in gone_since.items() if now - since >= _REMEMBERED_SECONDS}
     if not forgotten:
         return ledger if gone_since == ledger.gone_since else replace(ledger, gone_since=gone_since)
     left = {name: since for name, since in gone_since.items() if name not in forgotten}
     return replace(ledger, joined=ledger.joined - forgotten, unborn=ledger.unborn - forgotten, gone_since=left)
+
+
+class _Names(Struct, frozen=True):
+    """What a snapshot says without regard to pods and time: kept in the memo, for there are thousands of names."""
+
+    alone: tuple[str, ...]  # machines of which nothing speaks
+    unproved: tuple[str, ...]  # nodes that say they are of a pool, without a machine
+    joined: frozenset[str]
+    unborn: frozenset[str]
+
+
+def _names(snapshot: Snapshot) -> _Names:
+    def look() -> _Names:
+        requests, nodes = snapshot.requests.items(), snapshot.nodes
+        of_nodes = {name for name, node in nodes.items() if node.pool}
+        return _Names(
+            tuple(name for name, machine in sorted(snapshot.machines.items()) if is_alone(machine, snapshot)),
+            tuple(name for name, node in sorted(nodes.items()) if not node.pool and claimed_pool(node)),
+            frozenset(of_nodes | {name for name, request in requests if request.phase == READY}),
+            frozenset(name for name, request in requests if request.phase == PENDING and name not in nodes),
+        )
+
+    made_from = (snapshot.nodes, snapshot.requests, snapshot.removals, snapshot.machines)
+    return snapshot.memo.recall("names of machines", made_from, look)
 
 
 def is_alone(machine: Machine, snapshot: Snapshot) -> bool:
