@@ -33,6 +33,7 @@ PODS: Final = {
     "FailedScheduling": Told(
         "Pod", "growth's own scheduler has no place for it; the reasons add up over all nodes.", True
     ),
+    "WaitingForVolumes": Told("Pod", "It has its node; growth's own scheduler asked for volumes and binds it then."),
     "FailedBinding": Told("Pod", "growth's own scheduler could not bind it.", True),
     "ServesDefaultScheduler": Told(
         "Lease", "Nobody renews kube-scheduler's Lease: growth places the pods in its stead."

@@ -82,11 +82,29 @@ class FillNode(Struct, frozen=True, tag=True):
     ] = ()  # UIDs of the pods that were counted on the node: there already, or planned onto it as well
 
 
+class VolumeAsk(Struct, frozen=True, gc=False):
+    """A claim whose volume is wanted on the node of its pod: a free one is reserved, or its provisioner makes one."""
+
+    claim: Seen
+    volume: str = ""  # empty: the provisioner is asked
+
+
+class VolumeWait(Struct, frozen=True):
+    """What a pod needs before it can be bound to its node. It is nominated to the node, its condition says what it
+    waits for, and volumes are asked for.
+    """
+
+    since: float
+    message: str
+    asks: tuple[VolumeAsk, ...] = ()  # none: they are asked for already, or others of its gang have volumes
+
+
 class Assignment(Struct, frozen=True, gc=False):
-    """One pod and its node."""
+    """One pod and its node; with `wait` it is not bound yet."""
 
     pod: Seen
     node_name: str
+    wait: VolumeWait | None = None
 
 
 class BindPods(Struct, frozen=True, tag=True):
@@ -106,6 +124,7 @@ class Unscheduled(Struct, frozen=True, gc=False):
     since: float
     message: str
     reason: str = "Unschedulable"
+    is_withdrawn: bool = False  # from the node that it is nominated to
 
 
 class WritePodsUnscheduled(Struct, frozen=True, tag=True):

@@ -19,6 +19,7 @@ from growth.model.resources import NOTHING, Resources
 FINISHED: Final = ("Succeeded", "Failed")  # phases
 
 _DIGITS: Final = 12
+WAITING_FOR_VOLUMES: Final = "WaitingForVolumes"  # of PodScheduled=False: it has a node, and is not bound yet
 _RULE: Final = "v1-"  # of the checksum of classes
 
 
@@ -139,6 +140,7 @@ class Pod(Struct, frozen=True, gc=False):
     is_ready: bool = False  # by its Ready condition
     ready_at: float | None = None  # since when, where that is said
     group: str = ""  # the object that says how many start together: its kind and name (`model/gang`)
+    volumes_asked_at: float | None = None  # growth's scheduler said PodScheduled=False, WaitingForVolumes
 
     @property
     def namespace(self) -> str:

@@ -74,6 +74,14 @@ class SchedulerSettings(Struct, frozen=True, rename="camel", forbid_unknown_fiel
             description="For each minute, of at most an hour, that a pod has waited: who waited longest stays out last."
         ),
     ] = 10
+    volume_seconds: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=31_536_000,
+            description="A pod waits so long on its node for volumes that were asked for; then it is placed again.",
+        ),
+    ] = 600.0
     preemption: Annotated[
         Literal["Auto", "BuyFirst", "PreemptFirst", "Never"],
         Meta(

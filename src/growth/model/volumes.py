@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from msgspec import Struct
 
 from growth.model.labels import NO_LABELS, Labels, LabelSelector, NodeSelectorTerm
+
+SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"  # on a claim: its provisioner shall make a volume for it
 
 
 class Claim(Struct, frozen=True, gc=False):

@@ -17,6 +17,7 @@ from growth.sim.agents.daemons import DaemonSets
 from growth.sim.agents.kubelet import Habits, Kubelets
 from growth.sim.agents.lifecycle import GarbageCollector, NodeLifecycle
 from growth.sim.agents.scheduler import Scheduler
+from growth.sim.agents.volumes import VolumeControllers
 from growth.sim.agents.workloads import DisruptionBudgets, Workloads
 from growth.sim.apiserver.kinds import BY_NAME, Json
 from growth.sim.apiserver.schema import Schemas
@@ -68,6 +69,7 @@ class Cluster:
         self.daemons = DaemonSets(self.verbs)
         self.budgets = DisruptionBudgets(self.verbs)
         self.collector = GarbageCollector(self.verbs)
+        self.volumes = VolumeControllers(self.verbs, seed)
 
     def tell(self, say: Callable[[str], None]) -> None:
         """Let `say` hear of every write and every server from now on, a line each."""

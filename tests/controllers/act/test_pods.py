@@ -10,9 +10,17 @@ from growth.controllers.act.looks import BindGate
 from growth.controllers.act.pods import bind_pods, write_pods_unscheduled
 from growth.kube.api.client import Client
 from growth.kube.api.errors import Conflict
-from growth.kube.api.resources import PODS, Resource
+from growth.kube.api.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, Resource
 from growth.kube.api.transport import Request, Response
-from growth.model.action import Assignment, BindPods, Seen, Unscheduled, WritePodsUnscheduled
+from growth.model.action import (
+    Assignment,
+    BindPods,
+    Seen,
+    Unscheduled,
+    VolumeAsk,
+    VolumeWait,
+    WritePodsUnscheduled,
+)
 from growth.model.outcome import Accepted
 from growth.sim.apiserver.kinds import BY_NAME
 from growth.sim.apiserver.objects import node, pod
@@ -34,7 +42,7 @@ class Caches:
         self.where[pod] = node
 
     def learned(self, resource: Resource, body: bytes) -> None:
-        assert resource == PODS
+        assert resource in (PODS, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES)
 
 
 class Counting:
@@ -137,5 +145,100 @@ def test_the_condition_is_written_beside_the_others() -> None:
             "message": "0/0 nodes are available",
         }
         assert written == [ready, {**told, "lastTransitionTime": "2027-01-15T08:00:00Z"}]
+
+    run_virtual(story())
+
+
+# ------------------------------------------------------------------------------------------ volumes
+
+
+def claim(name: str, **metadata: Any) -> dict[str, Any]:
+    spec = {"accessModes": ["ReadWriteOnce"], "storageClassName": "made"}
+    metadata = {"name": name, "namespace": "default", **metadata}
+    return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec}
+
+
+def volume(name: str, **spec: Any) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name}, "spec": spec}
+
+
+class Storage(Stage):
+    """One pod, and these claims and volumes."""
+
+    def __init__(self, *items: dict[str, Any]) -> None:
+        super().__init__(1, "a")
+        for item in items:
+            self.bench.api.verbs.create(BY_NAME[item["kind"]], item, "user")
+
+    def object(self, kind: str, name: str) -> dict[str, Any]:
+        return self.bench.api.verbs.live(BY_NAME[kind], name, "default" if kind.endswith("Claim") else "")
+
+    async def ask(self, volume: str = "", uid: str = "") -> None:
+        uid = uid or self.object("PersistentVolumeClaim", "data")["metadata"]["uid"]
+        wait = VolumeWait(NOW, "waits on node a", (VolumeAsk(Seen("data", uid, namespace="default"), volume),))
+        await bind_pods(self.tools, BindPods((Assignment(self.seen(0), "a", wait),)))
+
+    def selected(self) -> str | None:
+        marks = self.object("PersistentVolumeClaim", "data")["metadata"].get("annotations") or {}
+        return marks.get("volume.kubernetes.io/selected-node")
+
+
+def test_a_pod_that_waits_for_its_volume_is_nominated_and_its_claim_says_where() -> None:
+    async def story() -> None:
+        stage = Storage(claim("data"))
+        await stage.ask()
+        await stage.ask()  # the same once more changes nothing
+        pod = stage.read(0)
+        assert "nodeName" not in pod["spec"]
+        assert pod["status"]["nominatedNodeName"] == "a"
+        told = [each for each in pod["status"]["conditions"] if each["type"] == "PodScheduled"]
+        assert [(each["status"], each["reason"]) for each in told] == [("False", "WaitingForVolumes")]
+        assert stage.selected() == "a"
+        gone = Unscheduled(stage.seen(0), NOW, "no volume", is_withdrawn=True)
+        await write_pods_unscheduled(stage.tools, WritePodsUnscheduled((gone,)))
+        assert "nominatedNodeName" not in stage.read(0)["status"]
+
+    run_virtual(story())
+
+
+def test_a_claim_that_is_promised_elsewhere_or_another_one_of_its_name_is_left_alone() -> None:
+    async def story() -> None:
+        promised = Storage(claim("data", annotations={"volume.kubernetes.io/selected-node": "b"}))
+        with pytest.raises(Conflict, match="is promised to node b"):
+            await promised.ask()
+        assert promised.selected() == "b"
+        assert "nominatedNodeName" not in promised.read(0)["status"]
+        another = Storage(claim("data"))
+        with pytest.raises(Conflict, match="is gone, or going"):
+            await another.ask(uid="of-another")
+        assert another.selected() is None
+
+    run_virtual(story())
+
+
+def test_a_free_volume_is_reserved_for_the_claim_and_one_of_another_claim_is_not() -> None:
+    async def story() -> None:
+        theirs = {"namespace": "default", "name": "other", "uid": "1"}
+        users = {"namespace": "default", "name": "data"}
+        stage = Storage(
+            claim("data"), volume("free"), volume("taken", claimRef=theirs), volume("users", claimRef=users)
+        )
+        await stage.ask("free")
+        free, uid = stage.object("PersistentVolume", "free"), stage.object("PersistentVolumeClaim", "data")["metadata"]
+        assert free["spec"]["claimRef"] == {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "namespace": "default",
+            "name": "data",
+            "uid": uid["uid"],
+        }
+        assert free["metadata"]["annotations"] == {"pv.kubernetes.io/bound-by-controller": "yes"}
+        assert stage.selected() is None
+        with pytest.raises(Conflict, match="volume taken is reserved for another claim"):
+            await stage.ask("taken")
+        await stage.ask("users")
+        reserved = stage.object("PersistentVolume", "users")
+        assert reserved["spec"]["claimRef"]["uid"] == uid["uid"]
+        assert "annotations" not in reserved["metadata"]
 
     run_virtual(story())

@@ -163,6 +163,12 @@ def test_only_the_schedulers_own_word_makes_a_pod_unschedulable(condition: Json,
     assert decoded(changed(pod(), "status", "conditions", to=[condition])).unschedulable_at == since
 
 
+def test_a_pod_that_waits_on_its_node_for_volumes_says_since_when_and_is_not_unschedulable() -> None:
+    condition = {"type": "PodScheduled", "status": "False", "reason": "WaitingForVolumes"}
+    found = decoded(changed(pod(), "status", "conditions", to=[condition]))
+    assert (found.unschedulable_at, found.volumes_asked_at) == (None, CREATED_AT)
+
+
 def test_a_bound_pod_is_not_unschedulable_whatever_its_conditions_say() -> None:
     condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
     assert decoded(changed(pod(node="node-1"), "status", "conditions", to=[condition])).unschedulable_at is None

@@ -13,11 +13,10 @@ from growth.model.action import BindPods, WritePodsUnscheduled
 from growth.model.decision import Decision, Settled
 from growth.model.noderequest import NodeRemovalRequest
 from growth.model.outcome import Accepted, Conflict, Outcome, Refused, TryLater, Unknown
-from growth.model.pod import HostPort, Pod, VolumeUse
+from growth.model.pod import HostPort, Pod
 from growth.model.scheduler import SchedulerSettings
 from growth.model.settings import Settings
-from growth.model.snapshot import Snapshot, VolumeWorld
-from growth.model.volumes import Claim
+from growth.model.snapshot import Snapshot
 from growth.plan.flow import scheduling
 from growth.plan.flow.keeper import Keeper
 from growth.plan.flow.scheduling import Ledger, settle
@@ -143,7 +142,6 @@ def test_a_node_that_begins_to_go_takes_nobody_from_then_on() -> None:
     ("fields", "words"),
     [
         ({"uses_resource_claims": True}, "growth allocates no resource claims"),
-        ({"volumes": (VolumeUse(claim="data"),)}, "claim data is not bound"),
         ({"malformed": "cpu: 'x' is not a quantity"}, "is not a quantity"),
         ({"annotations": {"growth.dev/gang": "train:none"}}, "cannot be read: growth.dev/gang: train:none"),
     ],
@@ -151,9 +149,7 @@ def test_a_node_that_begins_to_go_takes_nobody_from_then_on() -> None:
 def test_what_growth_cannot_place_is_left_with_a_reason_that_buys_no_machine(
     fields: dict[str, Any], words: str
 ) -> None:
-    decision = plan(
-        world([pod("a", **fields)], nodes=TWO, volumes=VolumeWorld(claims={"default/data": Claim("default", "data")}))
-    )
+    decision = plan(world([pod("a", **fields)], nodes=TWO))
     reason, message = told(decision)["a"]
     assert reason == "SchedulerError"
     assert words in message

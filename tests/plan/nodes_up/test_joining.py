@@ -16,9 +16,10 @@ from growth.model.node import OFFERING_LABEL, POOL_LABEL, REQUEST_LABEL, STARTUP
 from growth.model.nodepool import PoolTaint
 from growth.model.outcome import Accepted, Conflict, Outcome, Refused, TryLater, Unknown
 from growth.model.pod import Pod, PodAffinityTerm, VolumeUse
+from growth.model.scheduler import SchedulerSettings
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot, VolumeWorld
-from growth.model.volumes import Claim
+from growth.model.volumes import Claim, Volume
 from growth.plan.nodes_up import joining
 from growth.plan.world.swaps import template_digest
 from growth.plan.world.turn import seen
@@ -227,6 +228,7 @@ def test_a_pod_that_may_not_be_bound_after_all_is_nominated() -> None:
 
 UNBOUND = VolumeWorld(claims={"default/data": Claim("default", "data")})
 BOUND = VolumeWorld(claims={"default/data": Claim("default", "data", volume="v", is_bound=True)})
+REACHED = replace(BOUND, volumes={"v": Volume("v")})
 
 
 @pytest.mark.parametrize(
@@ -250,6 +252,15 @@ def test_only_pods_that_the_scheduler_need_not_think_about_are_bound(
 def test_a_pod_is_bound_only_if_its_volumes_are(volumes: VolumeWorld, may: bool) -> None:
     asked = pod("a", volumes=(VolumeUse(claim="data"),))
     assert joining.may_bind(asked, pool(), joined([asked], volumes=volumes)) is may
+
+
+def test_a_gang_of_growths_scheduler_that_needs_volumes_is_left_to_it_as_a_whole() -> None:
+    fields: dict[str, Any] = {"scheduler_name": "growth", "annotations": {"growth.dev/gang": "train"}}
+    members = [pod("a", **fields), pod("b", volumes=(VolumeUse(claim="data"),), **fields)]
+    ours = Settings(scheduler=SchedulerSettings(enabled=True))
+    for volumes, done in ((UNBOUND, [NominatePod, NominatePod]), (REACHED, [FillNode])):
+        decided = joining.plan(joined(members, volumes=volumes), joining.Ledger(), ours)
+        assert [type(action) for action in decided.actions] == done
 
 
 def test_nominated_pods_let_the_node_open_and_are_not_nominated_twice() -> None:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from growth.model.node import POOL_LABEL
-from growth.sim.apiserver.kinds import Json
+from growth.model.scheduler import SchedulerSettings
+from growth.model.settings import Settings
+from growth.model.volumes import SELECTED_NODE
+from growth.sim.apiserver.kinds import BY_NAME, Json
 from growth.sim.apiserver.objects import node, pod
 from growth.sim.apiserver.store import Write
 from growth.sim.apiserver.subresources import bind
 from growth.sim.clock import run_virtual
 from growth.sim.cluster import Cluster
-from growth.sim.laws.witness import Call, Witness
+from growth.sim.laws import Judge
+from growth.sim.laws.witness import GROWTH, Call, Witness
 from growth.sim.laws.writes import no_node_is_overcommitted, nothing_of_an_earlier_leader
 
 NOBODY: Any = None  # this law asks nothing of the witness
@@ -71,3 +76,92 @@ def is_overcommitted(seconds: float, tolerations: tuple[Json, ...] = (), schedul
 )
 def test_two_schedulers_may_only_miss_each_others_latest_binds(given: Any, is_broken: bool) -> None:
     assert is_overcommitted(**{"seconds": 0.3} | given) == is_broken
+
+
+# ------------------------------------------------------------------------------------------ volumes
+
+
+class Scene:
+    """A pod of growth's scheduler with a claim, a node, and what a witness sees of growth's writes."""
+
+    def __init__(self, scheduler: str = "growth") -> None:
+        self.cluster = Cluster("test")
+        settings = Settings(scheduler=SchedulerSettings(enabled=True))
+        self.judge = Judge(Witness(self.cluster, settings=settings))
+        volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
+        made = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data"}, "spec": {}}
+        disk = {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "disk"}, "spec": {}}
+        web = pod("web", schedulerName=scheduler, volumes=volumes)
+        self.cluster.create(node("n1"), made, disk, web)
+
+    def change(self, kind: str, name: str, change: Callable[[Any], None]) -> list[str]:
+        """What growth broke by this."""
+        before = len(self.judge.violations)
+        namespace = "default" if kind.endswith("Claim") else ""
+        self.cluster.verbs.modify(BY_NAME[kind], name, namespace, change, GROWTH)
+        return [each.law for each in self.judge.violations[before:]]
+
+    def bind(self) -> list[str]:
+        before = len(self.judge.violations)
+        bind(self.cluster.verbs, "web", "default", {"target": {"name": "n1"}}, GROWTH)
+        return [each.law for each in self.judge.violations[before:]]
+
+
+def mark(key: str, value: str) -> Callable[[Any], None]:
+    def change(item: Any) -> None:
+        item["metadata"].setdefault("annotations", {})[key] = value
+
+    return change
+
+
+def set_spec(**fields: Any) -> Callable[[Any], None]:
+    def change(item: Any) -> None:
+        item["spec"] |= fields
+
+    return change
+
+
+def played(story: Callable[[], None]) -> None:
+    async def play() -> None:
+        story()
+
+    run_virtual(play())
+
+
+def test_growth_may_promise_a_claim_of_its_own_pods_to_a_node_and_change_nothing_else_of_it() -> None:
+    def story() -> None:
+        scene = Scene()
+        assert scene.change("PersistentVolumeClaim", "data", mark(SELECTED_NODE, "n1")) == []
+        assert scene.change("PersistentVolumeClaim", "data", mark(SELECTED_NODE, "n2")) == ["only allowed writes"]
+        assert scene.change("PersistentVolumeClaim", "data", mark("other", "x")) == ["only allowed writes"]
+        assert scene.change("PersistentVolumeClaim", "data", set_spec(volumeName="x")) == ["only allowed writes"]
+        theirs = Scene("default-scheduler")
+        assert theirs.change("PersistentVolumeClaim", "data", mark(SELECTED_NODE, "n1")) == ["only allowed writes"]
+
+    played(story)
+
+
+def test_growth_may_reserve_a_free_volume_and_no_other() -> None:
+    def story() -> None:
+        scene, mine = Scene(), {"namespace": "default", "name": "data", "uid": "1"}
+        assert scene.change("PersistentVolume", "disk", set_spec(capacity={})) == ["only allowed writes"]
+        assert scene.change("PersistentVolume", "disk", set_spec(claimRef=mine)) == []
+        taken = set_spec(claimRef={**mine, "uid": "2"})
+        assert scene.change("PersistentVolume", "disk", taken) == ["only allowed writes"]
+
+    played(story)
+
+
+def test_a_pod_that_is_bound_before_its_claim_or_away_from_its_volume_is_noticed() -> None:
+    def story() -> None:
+        assert Scene().bind() == ["volumes are bound first"]
+        far = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": ["n2"]}]}
+        for terms, broken in (([], []), ([far], ["volumes are bound first"])):
+            scene = Scene()
+            affinity = set_spec(nodeAffinity={"required": {"nodeSelectorTerms": terms}})
+            scene.cluster.verbs.modify(BY_NAME["PersistentVolume"], "disk", "", affinity, "user")
+            for change in (set_spec(volumeName="disk"), mark("pv.kubernetes.io/bind-completed", "yes")):
+                scene.cluster.verbs.modify(BY_NAME["PersistentVolumeClaim"], "data", "default", change, "volumes")
+            assert scene.bind() == broken
+
+    played(story)

@@ -123,6 +123,17 @@ def test_a_claim_promised_to_a_node_is_made_there() -> None:
     assert fitting(using("data"), world(waiting(selected_node="b"), FAST)) == "b"
 
 
+def test_each_claim_is_told_which_volume_it_takes_on_a_node_and_what_is_taken_is_left() -> None:
+    small, large = (Volume(name, storage_class="fast", capacity_bytes=size) for name, size in (("s", 5), ("l", 9)))
+    claims = [waiting("one", request_bytes=6), waiting("two", request_bytes=2), waiting("kept", selected_node="a")]
+    static = Neighbours(NODES, volumes=world(FAST, small, large, *claims)).static_volumes
+    assert static.choose(claims, 0, ()) == {"default/one": "l", "default/two": "s", "default/kept": ""}
+    assert static.choose(claims, 0, {"s", "l"}) == dict.fromkeys(("default/one", "default/two", "default/kept"), "")
+    alone = [waiting("one", "static")]
+    bare = Neighbours(NODES, volumes=world(STATIC, *alone)).static_volumes
+    assert bare.choose(alone, 0, ()) is None
+
+
 def limited(count: int | None, *names: str) -> list[VolumeNode]:
     return [VolumeNode(name, (AttachLimit(DRIVER, count),)) for name in names]
 

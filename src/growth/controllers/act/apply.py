@@ -67,7 +67,13 @@ EFFECTS: Final[Mapping[type[Any], Effect]] = {
     act.LaunchMachine: Effect(nodes.launch_machine, "request", (Right(NODE_REQUESTS, ("get",)),), is_slow=True),
     act.RegisterNode: Effect(nodes.register_node, "node", _PATCH_NODE),
     act.FillNode: Effect(pods.fill_node, "node", (_BIND, Right(NODES, ("get",)), _LIST_PODS), is_slow=True),
-    act.BindPods: Effect(pods.bind_pods, "", (_BIND, _LIST_PODS), is_slow=True, feature=SCHEDULER),
+    act.BindPods: Effect(
+        pods.bind_pods,
+        "",
+        (_BIND, _LIST_PODS, *_WRITE_POD_STATUS, *pods.VOLUME_RIGHTS),
+        is_slow=True,
+        feature=SCHEDULER,
+    ),
     act.WritePodsUnscheduled: Effect(
         pods.write_pods_unscheduled, "", _WRITE_POD_STATUS, is_slow=True, feature=SCHEDULER
     ),

@@ -1,12 +1,12 @@
-"""How actions on pods, on what growth says of a CapacityBuffer, and on warm pools are performed. Called through the
-table in `controllers/act/apply.py`.
+"""How actions on pods and their volumes, on what growth says of a CapacityBuffer, and on warm pools are performed.
+Called through the table in `controllers/act/apply.py`.
 
 Of a CapacityBuffer only its status and the PodTemplate it owns are written: a PodTemplate of another owner is refused,
 not overwritten."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -15,7 +15,15 @@ from growth.controllers.act.failures import outcome_of
 from growth.controllers.act.nodes import Tools, write_status
 from growth.controllers.loop.runtime import work_through
 from growth.kube.api.errors import AlreadyExists, Conflict, KubeError, NotFound, Status
-from growth.kube.api.resources import CAPACITY_BUFFERS, POD_TEMPLATES, PODS, POOL_AUTOSCALERS, Right
+from growth.kube.api.resources import (
+    CAPACITY_BUFFERS,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    POD_TEMPLATES,
+    PODS,
+    POOL_AUTOSCALERS,
+    Right,
+)
 from growth.kube.cache.pods import resource_of
 from growth.kube.codec.own import read_scale
 from growth.model import action as act
@@ -24,12 +32,14 @@ from growth.model.capacitybuffer import TEMPLATE_DIGEST
 from growth.model.instant import format_instant
 from growth.model.labels import TEMPLATE_HASH
 from growth.model.outcome import Accepted, Failure, Outcome, Refused
-from growth.model.pod import FINISHED
+from growth.model.pod import FINISHED, WAITING_FOR_VOLUMES
 from growth.model.poolautoscaler import PodSelector
+from growth.model.volumes import SELECTED_NODE
 from growth.model.warmpool import DEPLOYMENT, WarmPoolKind
 
 _TAKEN_SECONDS: Final = 10.0
 _BINDS_AT_ONCE: Final = 6  # to one node
+_BOUND_BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"
 
 Item = TypeVar("Item")
 
@@ -88,11 +98,14 @@ async def bind_pods(tools: Tools, action: act.BindPods) -> Outcome:
 
     async def bind(one: act.Assignment) -> None:
         if not tools.caches.has_node(one.node_name):
-            raise Conflict(Status(code=409, reason="NodeGone", message=f"node {one.node_name} is gone"))
+            raise _taken(f"node {one.node_name} is gone")
+        if one.wait is not None:
+            await _ask_for_volumes(tools, one.pod, one.node_name, one.wait)
+            return
         beside = (*action.beside.get(one.node_name, ()), *(each.pod.uid for each in by_node[one.node_name]))
         closed = await tools.gate.why_not_bind_among(one.node_name, beside)
         if closed is not None:
-            raise Conflict(Status(code=409, reason="NodeChanged", message=closed.reason))
+            raise _taken(closed.reason)
         await _bind(tools, one.pod, one.node_name)
 
     together = (each for assignments in by_node.values() for each in assignments)
@@ -101,18 +114,24 @@ async def bind_pods(tools: Tools, action: act.BindPods) -> Outcome:
 
 async def write_pods_unscheduled(tools: Tools, action: act.WritePodsUnscheduled) -> Outcome:
     async def write(one: act.Unscheduled) -> None:
-        condition = {
-            "type": "PodScheduled",
-            "status": "False",
-            "reason": one.reason,
-            "message": one.message,
-            "lastTransitionTime": format_instant(one.since),
-        }
-        patch = {"metadata": {"uid": one.pod.uid}, "status": {"conditions": [condition]}}
-        body = await tools.client.strategic_patch(PODS, one.pod.name, patch, one.pod.namespace, "status")
-        tools.caches.learned(PODS, body)
+        nomination = {"nominatedNodeName": None} if one.is_withdrawn else {}
+        await _write_unscheduled(tools, one.pod, one.reason, one.message, one.since, nomination)
 
     return await _each(tools, action.pods, action.at_once, write)
+
+
+async def _write_unscheduled(
+    tools: Tools, pod: act.Seen, reason: str, message: str, since: float, nomination: Mapping[str, str | None]
+) -> None:
+    condition = {
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": reason,
+        "message": message,
+        "lastTransitionTime": format_instant(since),
+    }
+    patch = {"metadata": {"uid": pod.uid}, "status": {"conditions": [condition], **nomination}}
+    tools.caches.learned(PODS, await tools.client.strategic_patch(PODS, pod.name, patch, pod.namespace, "status"))
 
 
 async def _each(
@@ -133,6 +152,63 @@ async def _each(
     if failures:
         raise failures[0]
     return Accepted()
+
+
+# ---------------------------------------------------------- volumes that wait for a first consumer
+
+VOLUME_RIGHTS: Final = tuple(
+    Right(resource, ("get", "patch")) for resource in (PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES)
+)
+
+
+async def _ask_for_volumes(tools: Tools, pod: act.Seen, node: str, wait: act.VolumeWait) -> None:
+    """The pod last: one that says it waits for volumes has asked for all of them. What was asked for before is not
+    written again, and what was promised elsewhere is a Conflict.
+    """
+    for ask in wait.asks:
+        live = msgspec.json.decode(await tools.client.get(PERSISTENT_VOLUME_CLAIMS, ask.claim.name, pod.namespace))
+        if live["metadata"]["uid"] != ask.claim.uid or live["metadata"].get("deletionTimestamp"):
+            raise _taken(f"claim {pod.namespace}/{ask.claim.name} is gone, or going")
+        if live["spec"].get("volumeName"):
+            continue
+        await (_reserve(tools, ask.volume, live) if ask.volume else _ask_provisioner(tools, node, live))
+    nomination = {"nominatedNodeName": node}
+    await _write_unscheduled(tools, pod, WAITING_FOR_VOLUMES, wait.message, wait.since, nomination)
+
+
+async def _ask_provisioner(tools: Tools, node: str, claim: Any) -> None:
+    metadata = claim["metadata"]
+    selected = (metadata.get("annotations") or {}).get(SELECTED_NODE)
+    if selected not in (None, node):
+        raise _taken(f"claim {metadata['namespace']}/{metadata['name']} is promised to node {selected}")
+    if selected is None:
+        patch = {"metadata": {**_as_seen(metadata), "annotations": {SELECTED_NODE: node}}}
+        resource, namespace = PERSISTENT_VOLUME_CLAIMS, metadata["namespace"]
+        tools.caches.learned(resource, await tools.client.merge_patch(resource, metadata["name"], patch, namespace))
+
+
+async def _reserve(tools: Tools, volume: str, claim: Any) -> None:
+    """As kube-scheduler does it; the volume controller binds the two. One that a user reserved keeps saying so."""
+    live = msgspec.json.decode(await tools.client.get(PERSISTENT_VOLUMES, volume))
+    held, owner = live["spec"].get("claimRef"), claim["metadata"]
+    wanted = {name: owner[name] for name in ("namespace", "name", "uid")}
+    if held is not None and any(held.get(name) not in (None, value) for name, value in wanted.items()):
+        raise _taken(f"volume {volume} is reserved for another claim")
+    if held is not None and held.get("uid"):
+        return
+    reference = {"apiVersion": "v1", "kind": PERSISTENT_VOLUME_CLAIMS.kind, **wanted}
+    marks = {"annotations": {_BOUND_BY_CONTROLLER: "yes"}} if held is None else {}
+    patch = {"metadata": {**_as_seen(live["metadata"]), **marks}, "spec": {"claimRef": reference}}
+    tools.caches.learned(PERSISTENT_VOLUMES, await tools.client.merge_patch(PERSISTENT_VOLUMES, volume, patch))
+
+
+def _as_seen(metadata: Any) -> dict[str, str]:
+    """What makes a patch fail if the object has changed since."""
+    return {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
+
+
+def _taken(message: str) -> Conflict:
+    return Conflict(Status(code=409, reason="Conflict", message=message))
 
 
 # ------------------------------------------------------------------------------------------ buffers

@@ -118,6 +118,8 @@ def state_of_pod(pod: Pod) -> str:
         return "waits for its scheduling gates"
     if pod.is_daemon or pod.is_mirror:
         return "belongs to one node (DaemonSet or static pod): it makes no demand"
+    if pod.volumes_asked_at is not None:
+        return f"waits on node {pod.nominated_node} for volumes"
     if pod.unschedulable_at is not None:
         return "the scheduler finds no node for it"
     return "the scheduler has not looked at it yet"
@@ -146,8 +148,10 @@ def _scheduled(pod: Pod, snapshot: Snapshot, settings: Settings) -> str:
     whole = replace(settings, scheduler=replace(settings.scheduler, pods_per_round=max(1, len(snapshot.waiting_pods))))
     actions = scheduling.plan_on_the_spot(snapshot, scheduling.Ledger(), whole).actions
     assigned = (one for action in actions if isinstance(action, BindPods) for one in action.assignments)
-    node = next((one.node_name for one in assigned if one.pod.uid == pod.uid), "")
-    return f"growth binds it to node {node}" if node else ""
+    one = next((one for one in assigned if one.pod.uid == pod.uid), None)
+    if one is not None and one.wait is not None:
+        return f"growth asks for volumes on node {one.node_name}, and binds it there"
+    return f"growth binds it to node {one.node_name}" if one is not None else ""
 
 
 def _arcs(pod: Pod, snapshot: Snapshot, settings: Settings) -> dict[str, str]:

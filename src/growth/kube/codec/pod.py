@@ -40,7 +40,7 @@ from growth.kube.codec.wire import (
 )
 from growth.model.gang import PLUGIN_LABEL, PLUGIN_POD_GROUP, POD_GROUP
 from growth.model.labels import NO_LABELS, Labels
-from growth.model.pod import Owner, Pod, PodShape
+from growth.model.pod import WAITING_FOR_VOLUMES, Owner, Pod, PodShape
 
 _pod = msgspec.json.Decoder(WirePod)
 _template = msgspec.json.Decoder(WireTemplate)
@@ -51,6 +51,8 @@ _NO_META = WirePodMeta()
 _NO_SPEC = WirePodSpec()
 _NO_STATUS = WirePodStatus()
 _COMPARING: Final = ("Gt", "Lt")
+_UNSCHEDULABLE: Final = "Unschedulable"
+_UNSCHEDULED: Final = (_UNSCHEDULABLE, WAITING_FOR_VOLUMES)
 _MIRROR: Final = "kubernetes.io/config.mirror"
 _BETWEEN: Final = b"\x1f"  # no JSON text holds this byte
 _SMALLEST_GENERATION: Final = 4096
@@ -102,6 +104,7 @@ class PodDecoder:
         volumes = telling_volumes(spec.volumes) if spec.volumes else ()
         is_settled_daemon = bool(node_name) and owner is not None and owner.kind == "DaemonSet"
         ready = _ready(status) if node_name else None
+        unscheduled, since = ("", None) if node_name else self._unscheduled(meta, status)
         shape = self._settled_shape(meta, spec, status) if is_settled_daemon else None
         shape = self._shape(meta, spec, status, volumes) if shape is None else shape
         return Pod(
@@ -114,7 +117,7 @@ class PodDecoder:
             intern(status.phase) if status.phase else "Pending",
             self._instant(meta.creation_timestamp, "metadata.creationTimestamp") if meta.creation_timestamp else 0.0,
             self._instant(deleted_at, "metadata.deletionTimestamp") if deleted_at else None,
-            None if node_name else self._unschedulable_at(meta, status),
+            since if unscheduled == _UNSCHEDULABLE else None,
             bool(spec.scheduling_gates),
             _MIRROR in annotations,
             annotations,
@@ -124,6 +127,7 @@ class PodDecoder:
             ready is not None,
             self._ready_at(ready) if ready is not None and not is_settled_daemon else None,
             _group(spec, shape.labels),
+            since if unscheduled == WAITING_FOR_VOLUMES else None,
         )
 
     def _ready_at(self, ready: WireCondition) -> float | None:
@@ -175,12 +179,13 @@ class PodDecoder:
         known = self._instants.get(text)
         return self._instants.put(text, read_instant(text, where)) if known is None else known
 
-    def _unschedulable_at(self, meta: WirePodMeta, status: WirePodStatus) -> float | None:
+    def _unscheduled(self, meta: WirePodMeta, status: WirePodStatus) -> tuple[str, float | None]:
+        """Why it is not scheduled, in the scheduler's word, and since when; of the words that growth looks at."""
         for condition in read(_conditions, status.conditions, "status.conditions") or ():
-            if condition.type == "PodScheduled" and condition.status == "False" and condition.reason == "Unschedulable":
+            if condition.type == "PodScheduled" and condition.status == "False" and condition.reason in _UNSCHEDULED:
                 since = condition.last_transition_time or meta.creation_timestamp
-                return self._instant(since, "status.conditions") if since else 0.0
-        return None
+                return condition.reason, self._instant(since, "status.conditions") if since else 0.0
+        return "", None
 
 
 def _group(spec: WirePodSpec, labels: Labels) -> str:

@@ -23,10 +23,9 @@ from growth.kube.codec.wire_cluster import (
 )
 from growth.model.labels import NodeSelectorTerm, Requirement
 from growth.model.pod import VolumeUse
-from growth.model.volumes import AttachLimit, Claim, StorageClass, Volume, VolumeNode
+from growth.model.volumes import SELECTED_NODE, AttachLimit, Claim, StorageClass, Volume, VolumeNode
 
 _BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
-_SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
 _OLD_CLASS: Final = "volume.beta.kubernetes.io/storage-class"
 
 _claim = msgspec.json.Decoder(WireClaim)
@@ -98,7 +97,7 @@ def read_claim(raw: Raw | bytes) -> Claim:
         is_bound=bool(spec.volume_name) and _BIND_COMPLETED in annotations,
         is_lost=phase == "Lost",
         access_modes=spec.access_modes or (),
-        selected_node=annotations.get(_SELECTED_NODE),
+        selected_node=annotations.get(SELECTED_NODE),
         request_bytes=read_amount((requests or {}).get("storage", 0), "spec.resources.requests.storage"),
         deleted_at=deleted_at(meta),
         uid=meta.uid or "",

@@ -17,6 +17,7 @@ is the business of the asker."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping
 from typing import Final
 
@@ -111,25 +112,33 @@ class Keeper:
 
 
 def _to_their_nominations(fleet: Fleet, problem: RoundProblem) -> dict[int, Pod]:
-    """Pods that are nominated to a node which takes them now; their room is counted until the round ends."""
+    """Pods that are nominated to a node which takes them now; their room is counted until the round ends. A gang goes
+    whole, or is placed anew.
+    """
     sent: dict[int, Pod] = {}
+    torn: set[str] = set()
     for number, name in problem.nominated.items():
         pod = problem.groups[number].pod
         at = fleet.index.table.index.get(name)
         if at is not None and fleet.index.fits_on(fleet.index.class_of_pod(pod), at):
             sent[number] = replace(pod, node_name=name)
             fleet.index.add_pod(sent[number])
+        else:
+            torn.add(problem.groups[number].gang)
+    for number in [number for number in sent if problem.groups[number].gang in torn - {""}]:
+        fleet.index.remove_pod(sent.pop(number))
     return sent
 
 
 def _place(fleet: Fleet, problem: RoundProblem, sent: Collection[int]) -> Round:
     """The groups in the answer are numbered as in the problem."""
     numbers = [number for number in range(len(problem.groups)) if number not in sent]
+    gone = Counter(problem.groups[number].gang for number in sent)
     answer = place(
         fleet,
         [problem.groups[number] for number in numbers],
         problem.scheduler,
-        problem.gangs,
+        {name: max(0, needed - gone[name]) for name, needed in problem.gangs.items()},
         is_target=lambda node: node.name not in problem.closed,
         price_of=lambda node: problem.prices.get(node.name, 0.0),
     )

@@ -3,8 +3,9 @@
 | pod that names our scheduler | |
 | --- | --- |
 | gated, being deleted | not yet, or no more: nothing is said |
-| cannot be read, needs volumes or claims bound first, belongs to a gang that cannot be read | left, with the reason |
+| cannot be read, has resource claims, belongs to a gang that cannot be read | left, with the reason |
 | planned onto a machine on its way | it has its place: joining binds it there |
+| waits on its node for volumes, and its gang | not now (`plan/flow/volumes`) |
 | found no place a moment ago | when something has changed, and not before its back-off of 1 to 10 seconds is over |
 | – and is older than a pod that is due now | with it, if it is among the oldest: nobody overtakes it in its back-off |
 | anything else | now, by priority and age; a gang as a whole |
@@ -20,14 +21,17 @@ from collections.abc import Collection, Mapping
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from growth.model.gang import Gang, name_of_gang, read_gang, waiting_gangs
+from growth.model.labels import NodeSelectorTerm, Requirement
 from growth.model.pod import Pod
 from growth.model.scheduler import SchedulerSettings
 from growth.model.snapshot import Snapshot
-from growth.plan.world.capacity import Assignments, awaits_pods, why_not_bindable
+from growth.plan.world.capacity import Assignments, awaits_pods, why_not_allocated
 from growth.solver.flow import Group
 from growth.solver.flow.costs import minutes_waited
+from growth.solver.rules.selectors import NODE_NAME_FIELD
 
 LONGEST_BACKOFF_SECONDS: Final = 10.0
 _OLDEST: Final = 100  # pods that are never overtaken in their back-off
@@ -41,6 +45,7 @@ class Backoff(Struct, frozen=True, gc=False):
     changes: int = -1  # of the fleet, when it was tried
     message: str = ""  # what was told last
     told_at: float = 0.0
+    avoided: tuple[str, ...] = ()  # nodes for which no volume could be made: others are tried first
 
 
 class Tried(Struct, frozen=True):
@@ -61,6 +66,8 @@ class Unplaced(Struct, frozen=True, gc=False):
     pod: Pod
     why: str
     reason: str = "Unschedulable"
+    is_withdrawn: bool = False  # from the node that it is nominated to
+    avoided: str = ""  # that node, if no volume could be made for it
 
 
 class Queue(Struct, frozen=True):
@@ -84,7 +91,9 @@ def line_up(
     changes: int,
     scheduler: SchedulerSettings,
 ) -> Queue:
-    """`planned`: keys of pods that are planned onto a machine on its way; `changes`: of the fleet, up to now."""
+    """`planned`: keys of pods that are not placed now: most are planned onto a machine on its way; `changes`: of the
+    fleet, up to now.
+    """
     gang_of: dict[str, Gang] = {}
     unfit: list[Unplaced] = []
     able: list[Pod] = []
@@ -92,7 +101,7 @@ def line_up(
         if not is_ours(pod, scheduler) or pod.key in planned:
             continue
         gang = read_gang(pod, snapshot.pod_groups)
-        reason = pod.shape.malformed or why_not_bindable(pod, snapshot) or (gang if isinstance(gang, str) else "")
+        reason = pod.shape.malformed or why_not_allocated(pod) or (gang if isinstance(gang, str) else "")
         if reason:
             unfit.append(Unplaced(pod, reason, "SchedulerError"))
             continue
@@ -130,14 +139,29 @@ def _first(ready: list[Pod], gang_of: Mapping[str, Gang], most: int) -> tuple[Po
     return (*taken, *(pod for pod in ready[most:] if pod.uid in gang_of and gang_of[pod.uid].name in called))
 
 
-def groups_of(queue: Queue, now: float) -> list[tuple[Group, list[Pod]]]:
+def groups_of(queue: Queue, now: float, backoffs: Mapping[str, Backoff]) -> list[tuple[Group, list[Pod]]]:
     """Groups of pods that no rule tells apart, the oldest pod first in each."""
     members: dict[tuple[object, str, int], list[Pod]] = {}
     for pod in queue.due:
         gang = queue.gang_of.get(pod.uid)
         looks = (pod.shape, pod.uid) if pod.shape.volumes else pod.shape
         members.setdefault((looks, gang.name if gang else "", minutes_waited(now - pod.created_at)), []).append(pod)
-    return [(Group(pods[0], len(pods), gang, 60.0 * minutes), pods) for (_, gang, minutes), pods in members.items()]
+    return [
+        (Group(_elsewhere(pods[0], backoffs), len(pods), gang, 60.0 * minutes), pods)
+        for (_, gang, minutes), pods in members.items()
+    ]
+
+
+def _elsewhere(pod: Pod, backoffs: Mapping[str, Backoff]) -> Pod:
+    """One that avoids nodes is asked about as if it said so itself. It has volumes, so it is a group of its own."""
+    names = backoffs[pod.uid].avoided if pod.uid in backoffs else ()
+    if not names:
+        return pod
+    apart = tuple(Requirement(NODE_NAME_FIELD, "NotIn", (name,)) for name in names)
+    own = pod.shape.node_affinity
+    telling = (NodeSelectorTerm(),) if own is None else (term for term in own if term.expressions or term.fields)
+    terms = tuple(replace(term, fields=(*term.fields, *apart)) for term in telling)
+    return replace(pod, shape=replace(pod.shape, node_affinity=terms))
 
 
 def gang_needs(queue: Queue, snapshot: Snapshot, assigned: Assignments) -> dict[str, int]:

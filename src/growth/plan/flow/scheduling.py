@@ -8,6 +8,8 @@ nothing unless it is turned on.
 | --- | --- |
 | has a place | BindPods, all of a round in one action beside the loop; the next round begins when it is back |
 | – that has changed since the question: it is gone, closed or too full | nothing: it is placed again |
+| – and a claim of it waits for a first consumer | the same action asks for its volume (`plan/flow/volumes`) |
+| waits for volumes on its node | nobody else gets its room, until it is bound or goes back to the queue |
 | is nominated to a node that takes it | bound there |
 | is nominated to a node that others are leaving | nobody else gets their room |
 | has none, and less important pods could make way | they do, if it is so set (`plan/flow/preemption`) |
@@ -50,6 +52,7 @@ from growth.plan.flow.queue import (
     line_up,
 )
 from growth.plan.flow.still_true import closed_nodes, counted_beside, held_room, is_open, still_true, with_held_room
+from growth.plan.flow.volumes import volume_waits, with_volumes
 from growth.plan.world.capacity import assignments, in_force
 from growth.plan.world.nodes import Prices
 from growth.plan.world.turn import Turn, about, retry_at, seen
@@ -99,11 +102,12 @@ def question(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> AskedRou
     held = held_room(snapshot, settings, assigned)
     pods_by_node = with_held_room(snapshot, held)
     fleet, change = ledger.fleet.follow(snapshot.nodes, pods_by_node, snapshot.volumes, snapshot.namespaces)
-    planned = {pod.key for each in assigned.expected for pod in each.planned}
+    waits = volume_waits(snapshot, scheduler)
+    planned = {pod.key for each in assigned.expected for pod in each.planned} | waits.out
     backoffs = _welcome(ledger, snapshot, Turn()).backoffs
     smaller = replace(scheduler, pods_per_round=max(1, scheduler.pods_per_round >> (3 * ledger.silences)))
     queue = line_up(snapshot, planned, backoffs, fleet.changes, smaller)
-    hands, nominated = _hands(queue, snapshot)
+    hands, nominated = _hands(queue, waits.ready, backoffs, snapshot)
     wanting = _wanting(snapshot, settings, hands, planned, Tried(backoffs, fleet.changes))
     holding = frozenset(pod.uid for pods in held.values() for pod in pods)
     wished = wishes(wanting, ledger.preempting, holding, snapshot, settings)
@@ -123,14 +127,21 @@ def question(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> AskedRou
     return AskedRound(problem, queue, fleet, wished, hands)
 
 
-def _hands(queue: Queue, snapshot: Snapshot) -> tuple[tuple[tuple[Group, list[Pod]], ...], dict[int, str]]:
+def _hands(
+    queue: Queue, ready: Collection[str], backoffs: Mapping[str, Backoff], snapshot: Snapshot
+) -> tuple[tuple[tuple[Group, list[Pod]], ...], dict[int, str]]:
     """Groups with their pods; each pod that may go to the node it is nominated to is a group of its own, and these come
-    first.
+    first. `ready`: UIDs of pods that have waited for volumes; of gangs, these alone have nodes.
     """
-    sent = [pod for pod in queue.due if is_open(pod.nominated_node, snapshot) and pod.uid not in queue.gang_of]
+
+    def groups(due: Iterable[Pod]) -> list[tuple[Group, list[Pod]]]:
+        return groups_of(replace(queue, due=tuple(due)), snapshot.now, backoffs)
+
+    sent = [pod for pod in queue.due if is_open(pod.nominated_node, snapshot)]
+    sent = [pod for pod in sent if pod.uid not in queue.gang_of or pod.uid in ready]
     names = {pod.uid for pod in sent}
-    alone = [each for pod in sent for each in groups_of(replace(queue, due=(pod,)), snapshot.now)]
-    others = groups_of(replace(queue, due=tuple(pod for pod in queue.due if pod.uid not in names)), snapshot.now)
+    alone = [each for pod in sent for each in groups((pod,))]
+    others = groups(pod for pod in queue.due if pod.uid not in names)
     return (*alone, *others), {number: pod.nominated_node for number, pod in enumerate(sent)}
 
 
@@ -202,17 +213,18 @@ def _carried_out(
     question: AskedRound, answer: RoundAnswer, snapshot: Snapshot, ledger: Ledger, settings: Settings, turn: Turn
 ) -> Decision[Ledger]:
     scheduler, queue, changes = settings.scheduler, question.queue, question.fleet.changes
-    chosen = _chosen(question, answer)
-    placed = still_true(chosen, queue, question.fleet, snapshot, settings)
+    chosen, waits = _chosen(question, answer), volume_waits(snapshot, scheduler)
+    true = still_true(chosen, queue, question.fleet, snapshot, settings)
+    placed, too_late = with_volumes(true, queue.gang_of, snapshot)
     if placed:
         turn.do(BindPods(placed, scheduler.parallel_binds, counted_beside(placed, snapshot)))
     elif queue.has_more or chosen:
         turn.wake(snapshot.now)
-    turn.wake(queue.again_at)
+    turn.wake(queue.again_at, waits.again_at)
     waiting = {pod.uid: pod for pod in snapshot.waiting_pods}
     unplaced = [
         replace(each, pod=waiting[each.pod.uid])
-        for each in (*_left(question, answer, snapshot), *queue.unfit)
+        for each in (*_left(question, answer, snapshot, ledger.backoffs), *queue.unfit, *too_late, *waits.over)
         if each.pod.uid in waiting
     ]
     backoffs, told = _tell(ledger, snapshot, changes, unplaced, turn)
@@ -269,12 +281,19 @@ def _chosen(question: AskedRound, answer: RoundAnswer) -> list[tuple[Pod, str]]:
     return [*sent, *((next(oldest_first[one.group]), one.node) for one in placed for _ in range(one.count))]
 
 
-def _left(question: AskedRound, answer: RoundAnswer, snapshot: Snapshot) -> list[Unplaced]:
+def _left(
+    question: AskedRound, answer: RoundAnswer, snapshot: Snapshot, backoffs: Mapping[str, Backoff]
+) -> list[Unplaced]:
     return [
-        Unplaced(pod, why_missing(pod, snapshot) or one.reason)
+        Unplaced(pod, why_missing(pod, snapshot) or _also(one.reason, backoffs.get(pod.uid)))
         for one in answer.placed.left
         for pod in question.hands[one.group][1][-one.count :]
     ]
+
+
+def _also(reason: str, backoff: Backoff | None) -> str:
+    avoided = ", ".join(backoff.avoided) if backoff is not None else ""
+    return f"no volume could be made for node {avoided}; of all nodes: {reason}" if avoided else reason
 
 
 def _welcome(ledger: Ledger, snapshot: Snapshot, turn: Turn) -> Ledger:
@@ -289,11 +308,20 @@ def _welcome(ledger: Ledger, snapshot: Snapshot, turn: Turn) -> Ledger:
     waiting = {pod.uid: pod for pod in snapshot.waiting_pods}
     backoffs = {uid: backoff for uid, backoff in ledger.backoffs.items() if uid in waiting}
     for uid in (uid for uid in sent if uid in waiting):
+        if _is_asked_for(waiting[uid], sent[uid]):
+            told = f"waits on node {sent[uid]} for volumes of its own, or of its gang"
+            turn.tell(Note(about(waiting[uid]), "WaitingForVolumes", told))
+            continue
         backoffs[uid] = after_failure(backoffs.get(uid), snapshot.now, changes=-1)
         if ledger.failure:
             text = f"could not be bound to {sent[uid]}: {ledger.failure}"
             turn.tell(Note(about(waiting[uid]), "FailedBinding", text, "Warning"))
     return replace(ledger, backoffs=backoffs, under_way={}, failure="")
+
+
+def _is_asked_for(pod: Pod, node: str) -> bool:
+    """It was not sent to be bound: volumes were asked for there, or others of its gang have some."""
+    return pod.volumes_asked_at is not None and pod.nominated_node == node
 
 
 def _tell(
@@ -303,18 +331,37 @@ def _tell(
     now, backoffs = snapshot.now, dict(ledger.backoffs)
     told = []
     for each in unplaced:
-        pod, why = each.pod, each.why
-        backoff = backoffs.get(pod.uid)
-        if each.reason == "Unschedulable":
+        pod, why, backoff = each.pod, each.why, backoffs.get(each.pod.uid)
+        if each.is_withdrawn and backoff is not None and _is_being_withdrawn(each, backoff, now):
+            turn.wake(backoff.told_at + _TOLD_AGAIN_SECONDS)
+            continue
+        if each.is_withdrawn or (backoff is not None and backoff.avoided):
+            backoff = _placed_anew(each, backoff, now)
+            turn.wake(backoff.until)
+        elif each.reason == "Unschedulable":
             backoff = after_failure(backoff, now, changes)
         backoff = backoff or Backoff(changes=changes)
-        if backoff.message != why and (not backoff.message or now >= backoff.told_at + _TOLD_AGAIN_SECONDS):
+        is_late = not backoff.message or now >= backoff.told_at + _TOLD_AGAIN_SECONDS
+        if each.is_withdrawn or (backoff.message != why and is_late):
             backoff = replace(backoff, message=why, told_at=now)
             since = now if pod.unschedulable_at is None else pod.unschedulable_at
-            told.append(Unscheduled(seen(pod), since, why, each.reason))
+            told.append(Unscheduled(seen(pod), since, why, each.reason, each.is_withdrawn))
             turn.tell(Note(about(pod), "FailedScheduling", why, "Warning"))
         backoffs[pod.uid] = backoff
     return backoffs, tuple(told)
+
+
+def _is_being_withdrawn(each: Unplaced, backoff: Backoff, now: float) -> bool:
+    """Was it told just now, so that the write may still be under way?"""
+    was_told = backoff.message == each.why and backoff.told_at >= (each.pod.volumes_asked_at or 0.0)
+    return was_told and now < backoff.told_at + _TOLD_AGAIN_SECONDS
+
+
+def _placed_anew(each: Unplaced, before: Backoff | None, now: float) -> Backoff:
+    """It is tried again whether or not anything changes: elsewhere first, where no volume could be made; then there."""
+    known = before.avoided if before is not None else ()
+    avoided = tuple(dict.fromkeys((*known, each.avoided))) if each.avoided else ()
+    return replace(after_failure(before, now, changes=-1), avoided=avoided)
 
 
 # ----------------------------------------------------------------------------------------- outcomes

@@ -6,6 +6,7 @@
 | its node is gone, or in removal; has just been cordoned | is placed again |
 | its node, or what is on it, has changed | is bound if it still fits (`solver/rules/fit`), else placed again |
 | – and it wants a host port or a volume there | is placed again |
+| what its volumes ask of a node has changed | is placed again |
 | a pod came or went anywhere that its rules between pods look at, or that must not be beside it | is placed again |
 | another one of its gang is placed again | is placed again: a gang goes whole or not at all |
 | none of these | is bound |
@@ -25,10 +26,12 @@ from growth.model.resources import Resources
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.flow.queue import Queue, is_ours
+from growth.plan.flow.volumes import volume_waits
 from growth.plan.world.capacity import Assignments, assignments
 from growth.plan.world.nodes import state_of
 from growth.plan.world.turn import seen
 from growth.solver.flow.changes import FleetState, name_of
+from growth.solver.rules.claims import volume_needs
 from growth.solver.rules.fit import fits_alone, free_after, free_amounts
 from growth.solver.rules.selectors import read_selector
 
@@ -80,7 +83,7 @@ class _Since:
 
     def takes(self, pod: Pod, name: str) -> bool:
         """Does this node take the pod, beside those that were asked about before it?"""
-        if not is_open(name, self._snapshot) or self._news.concern(pod.shape):
+        if not is_open(name, self._snapshot) or self._news.concern(pod.shape) or self._has_other_volumes(pod):
             return False
         if name not in self._touched:
             return True
@@ -95,6 +98,13 @@ class _Since:
             return False
         self._free[name] = free_after(self._free[name], shape)
         return True
+
+    def _has_other_volumes(self, pod: Pod) -> bool:
+        before, after = self._asked.volumes, self._snapshot.volumes
+        if not pod.shape.volumes or before is after:
+            return False
+        asked, wanted = (volume_needs(pod.shape, world, pod.name, pod.uid) for world in (before, after))
+        return asked != wanted
 
 
 class _News:
@@ -129,12 +139,14 @@ class _News:
 
 
 def held_room(snapshot: Snapshot, settings: Settings, assigned: Assignments) -> dict[str, tuple[Pod, ...]]:
-    """By node, the pods of others that are planned onto it or nominated to it."""
+    """By node, the pods of others that are planned onto it or nominated to it, and ours that wait there for volumes."""
     held: dict[str, list[Pod]] = {
         name: [pod for pod in pods if not is_ours(pod, settings.scheduler)] for name, pods in assigned.holders.items()
     }
     for each in assigned.expected:
         held.setdefault(each.node.name, []).extend(each.planned)
+    for name, pods in volume_waits(snapshot, settings.scheduler).held.items():
+        held.setdefault(name, []).extend(pods)
     return {
         name: tuple(replace(pod, node_name=name) for pod in pods)
         for name, pods in held.items()

@@ -117,7 +117,9 @@ def judged(request: NodeRequest, snapshot: Snapshot, *, is_due: bool) -> LifeEve
     """
     classes = _planned_classes(request, snapshot) or frozenset(classes_of(request))
     planned, here = frozenset(request.planned_pods), snapshot.pods_by_node.get(request.name, ())
-    guests = (pod for pod in here if not (pod.is_daemon or pod.is_mirror))
+    waiting = (pod for pod in snapshot.waiting_pods if pod.nominated_node == request.name)
+    awaiting = (pod for pod in waiting if pod.volumes_asked_at is not None)  # it has its place: a volume is missing
+    guests = (pod for pod in (*here, *awaiting) if not (pod.is_daemon or pod.is_mirror))
     if any(
         pod.key in planned or class_checksum(pod.shape) in classes for pod in guests
     ):  # equal pods may change places

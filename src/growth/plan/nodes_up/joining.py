@@ -11,6 +11,7 @@ planned pods there itself.
 | initialised, planned pods wait | FillNode with those growth may bind, NominatePod for the others, each once |
 | being filled | wait: the outcome tells what became of each pod |
 | they are of a gang that is not whole yet | it waits for the others, for a while (`plan/nodes_up/demand`) |
+| of a gang of growth's scheduler that needs volumes | all are nominated: the scheduler binds it whole |
 | all of them bound or nominated | after a moment ReadyNode: the start-up taint goes, the others stay |
 | all of them nominated, in a pool that does not let growth bind | ReadyNode at once (1) |
 | the same, with room for pods that are planned onto other new nodes | after those pods, a few seconds at most (2) |
@@ -38,7 +39,7 @@ from msgspec.structs import replace
 
 from growth.model.action import FillNode, NominatePod, ReadyNode, RegisterNode, Seen
 from growth.model.decision import Decision, Note, Settled
-from growth.model.gang import name_of_gang
+from growth.model.gang import name_of_gang, waiting_gangs
 from growth.model.node import OFFERING_LABEL, POOL_LABEL, REQUEST_LABEL, STARTUP_TAINT, TEMPLATE, Node
 from growth.model.nodepool import NodePool
 from growth.model.noderequest import NodeRequest
@@ -109,6 +110,7 @@ class _Look:
         self.given_up: set[tuple[str, str]] = set()
         self.filling = set(ledger.filling)
         self._held = held_gangs(assigned, snapshot, settings.scheduler)
+        self._with_volumes = _gangs_with_volumes(snapshot, settings.scheduler)
         self._snapshot, self._ledger, self._settings = snapshot, ledger, settings
         self._rules = PlacementRules(snapshot, on_their_way)
         sent = ledger.done
@@ -158,6 +160,7 @@ class _Look:
         for pod in pods:
             not_before = self._ledger.not_before.get(pod.uid, 0.0)
             may = may_bind(pod, pool, self._snapshot, self._settings.scheduler)
+            may &= name_of_gang(pod, self._snapshot.pod_groups) not in self._with_volumes
             if self._snapshot.now < not_before:
                 self.turn.wake(not_before)
             elif pod.uid not in self._ledger.unbindable and may and self._rules.allow(pod, node.name):
@@ -217,6 +220,13 @@ def may_bind(pod: Pod, pool: NodePool, snapshot: Snapshot, scheduler: SchedulerS
     is_ours = scheduler.enabled and scheduler.serves(pod.shape.scheduler_name)
     is_default = pool.spec.bind_planned_pods and pod.shape.scheduler_name == DEFAULT_SCHEDULER
     return (is_ours or is_default) and not why_not_bindable(pod, snapshot)
+
+
+def _gangs_with_volumes(snapshot: Snapshot, scheduler: SchedulerSettings) -> frozenset[str]:
+    """Gangs of growth's own scheduler of which somebody has a claim that waits for a first consumer."""
+    waiting = waiting_gangs(snapshot).items() if scheduler.enabled else ()
+    ours = ((name, gang.waiting) for name, gang in waiting if scheduler.serves(gang.waiting[0].shape.scheduler_name))
+    return frozenset(name for name, pods in ours if any(why_not_bindable(pod, snapshot) for pod in pods))
 
 
 def _register(node: Node, pool: NodePool, request: NodeRequest, sold: Mapping[OfferingKey, Offering]) -> RegisterNode:

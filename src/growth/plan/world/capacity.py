@@ -322,17 +322,12 @@ def why_not_bindable(pod: Pod, snapshot: Snapshot) -> str:
     """Why growth must not bind this pod itself; empty if it may. Only where a scheduler has nothing else to do for it:
     volumes are bound, no resource claims are to be allocated, no gate is closed.
     """
-    if pod.is_gated:
-        return "it waits for its scheduling gates"
-    if pod.shape.uses_resource_claims:
-        return "growth allocates no resource claims: leave the pod to kube-scheduler"
+    if pod.is_gated or pod.shape.uses_resource_claims:
+        return why_not_allocated(pod) or "it waits for its scheduling gates"
     for use in pod.shape.volumes:
         if use.is_ephemeral or (use.claim and not _is_bound(pod, use.claim, snapshot)):
             name = use.claim or "an ephemeral volume"
-            return (
-                f"growth binds no volumes, and claim {name} is not bound: leave the pod to kube-scheduler, or use "
-                "volumes that are bound at once"
-            )
+            return f"claim {name} is not bound, and its scheduler must ask for a volume"
     return ""
 
 
@@ -345,6 +340,12 @@ def in_force(settings: Settings, snapshot: Snapshot) -> Settings:
         return settings
     left = replace(scheduler, serves_default=False, enabled=scheduler.name != DEFAULT_SCHEDULER)
     return snapshot.memo.recall("scheduler in force", (settings,), lambda: replace(settings, scheduler=left), most=1)
+
+
+def why_not_allocated(pod: Pod) -> str:
+    """Why growth's own scheduler cannot have this pod; empty if it can."""
+    uses_claims = pod.shape.uses_resource_claims
+    return "growth allocates no resource claims: leave the pod to kube-scheduler" if uses_claims else ""
 
 
 def _is_bound(pod: Pod, claim: str, snapshot: Snapshot) -> bool:

@@ -109,6 +109,19 @@ def _workload(api_version: str, kind: str, name: str, namespace: str, pod: Json,
     return _object(api_version, kind, name, namespace, spec)
 
 
+def storage_class(name: str, **provisioning: str) -> Json:
+    """Its volumes are made for a node: in so many `seconds`, and it `fails` so often for each claim."""
+    marks = {f"sim.growth.dev/provision-{what}": value for what, value in provisioning.items()}
+    metadata = {"name": name, "annotations": marks}
+    made = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": metadata}
+    return {**made, "provisioner": "example.com/disk", "volumeBindingMode": "WaitForFirstConsumer"}
+
+
+def volume_claim(name: str, of: str, namespace: str = "default") -> Json:
+    spec = {"accessModes": ["ReadWriteOnce"], "storageClassName": of, "resources": {"requests": {"storage": "1Gi"}}}
+    return _object("v1", "PersistentVolumeClaim", name, namespace, spec)
+
+
 def disruption_budget(name: str, app: str, namespace: str = "default", **spec: Any) -> Json:
     selector = {"matchLabels": {"app": app}}
     return _object("policy/v1", "PodDisruptionBudget", name, namespace, {"selector": selector, **spec})

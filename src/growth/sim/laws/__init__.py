@@ -66,6 +66,7 @@ LAWS: Final[tuple[Law, ...]] = (
     Law("written", writes.only_allowed_writes),
     Law("written", writes.strangers_are_left_alone),
     Law("written", writes.no_node_is_overcommitted),
+    Law("written", writes.volumes_are_bound_first),
     Law("written", writes.only_evictions),
     Law("written", writes.removal_before_eviction),
     Law("written", writes.protected_pods_stay),

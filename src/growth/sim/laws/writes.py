@@ -8,12 +8,14 @@ import math
 from collections.abc import Callable
 from typing import Final
 
-from growth.model.node import DO_NOT_DISRUPT, POOL_LABEL, SCALE_DOWN_TAINT, STARTUP_TAINT
+from growth.model.node import DO_NOT_DISRUPT, POOL_LABEL, SCALE_DOWN_TAINT, STARTUP_TAINT, Node
 from growth.model.pod import Pod
 from growth.model.resources import PODS, Resources, sum_resources
 from growth.model.settings import Settings
+from growth.model.volumes import SELECTED_NODE
 from growth.plan.nodes_down.attempts import IRREVOCABLE
 from growth.plan.world.machines import DELETED, DRAINING, NOT_READY
+from growth.sim.agents.volumes import BIND_COMPLETED, CLAIM, VOLUME
 from growth.sim.apiserver.kinds import NODE, POD, Json
 from growth.sim.apiserver.store import Write
 from growth.sim.laws.warm_pools import WARM_POOLS
@@ -30,7 +32,8 @@ CHOSEN_SECONDS: Final = Settings().drain_seconds + 60.0
 
 def only_allowed_writes(witness: Witness, write: Write) -> Complaint:
     """S10: users' specs are never written; only status, our finalizers, taints, labels, annotations, bindings and
-    evictions, and `/scale` where asked.
+    evictions, `/scale` where asked, and of the volumes of growth's own scheduler which node and which claim they are
+    for.
     """
     if write.actor != GROWTH or write.kind.name in OWN:
         return None
@@ -110,6 +113,62 @@ def _why_not_status(_witness: Witness, before: Json, write: Write) -> Complaint:
     return f"growth changed {sorted(changed)} of {write.kind.name} {write.key}" if changed else None
 
 
+def _why_not_claim(witness: Witness, before: Json, write: Write) -> Complaint:
+    """Only the node that a pod of growth's own scheduler has found, on a claim that is promised to none. A pod may be
+    gone by then.
+    """
+    after, changed = write.item["metadata"], _changed(before["spec"], write.item["spec"])
+    changed |= _changed(before["metadata"], after) - {"resourceVersion", "annotations"}
+    marks = _changed(before["metadata"].get("annotations") or {}, after.get("annotations") or {})
+    was_promised = SELECTED_NODE in (before["metadata"].get("annotations") or {})
+    if write.type != "MODIFIED" or changed or marks != {SELECTED_NODE} or was_promised:
+        return f"growth changed {sorted(changed | marks) or 'the status'} of claim {write.key}"
+    users = [pod for pod in witness.pods.values() if "/".join(write.key) in claims_of(pod)]
+    is_of_others = all(not witness.settings.scheduler.serves(pod.shape.scheduler_name) for pod in users)
+    return f"growth promised claim {write.key} to a node, for pods of others" if users and is_of_others else None
+
+
+def _why_not_volume(_witness: Witness, before: Json, write: Write) -> Complaint:
+    """Only whom it is reserved for, and where it is reserved for nobody else."""
+    metadata = _changed(before["metadata"], write.item["metadata"]) - {"resourceVersion", "annotations"}
+    changed = metadata | _changed(before["spec"], write.item["spec"])
+    held = before["spec"].get("claimRef") or {}
+    is_free = write.type == "MODIFIED" and changed == {"claimRef"} and not held.get("uid")
+    return None if is_free else f"growth changed {sorted(changed)} of volume {write.key[1]}"
+
+
+def claims_of(pod: Pod) -> tuple[str, ...]:
+    """By namespace and name, those that it has by name or by a template of its own."""
+    uses = (each for each in pod.shape.volumes if each.claim)
+    return tuple(f"{pod.key}-{one.claim}" if one.is_ephemeral else f"{pod.namespace}/{one.claim}" for one in uses)
+
+
+def volumes_are_bound_first(witness: Witness, write: Write) -> Complaint:
+    """growth binds no pod whose claims are not bound, and none to a node that a volume of it cannot be reached from."""
+    if write.kind is not POD or write.type != "MODIFIED" or write.actor != GROWTH or write.before is None:
+        return None
+    name = write.item["spec"].get("nodeName", "")
+    if not name or write.before.decoded()["spec"].get("nodeName"):
+        return None
+    node = witness.node(name)
+    for key in claims_of(witness.pods[write.key]):
+        namespace, _, claim_name = key.partition("/")
+        claim = witness.cluster.store.read(CLAIM, claim_name, namespace) or {"metadata": {}, "spec": {}}
+        volume = witness.cluster.store.read(VOLUME, claim["spec"].get("volumeName", ""))
+        if volume is None or BIND_COMPLETED not in (claim["metadata"].get("annotations") or {}):
+            return f"growth bound {write.key} to {name} before claim {key} was bound"
+        if node is not None and not _is_reached(volume, node):
+            return f"growth bound {write.key} to {name}, which does not reach volume {volume['metadata']['name']}"
+    return None
+
+
+def _is_reached(volume: Json, node: Node) -> bool:
+    """By labels, as the volumes of the embedded cluster say it."""
+    required = (volume["spec"].get("nodeAffinity") or {}).get("required") or {}
+    terms = [each.get("matchExpressions") or [] for each in required.get("nodeSelectorTerms") or ()]
+    return not terms or any(all(node.labels.get(one["key"]) in one["values"] for one in term) for term in terms)
+
+
 def _changed(before: Json, after: Json) -> set[str]:
     return {key for key in {*before, *after} if before.get(key) != after.get(key)}
 
@@ -120,6 +179,8 @@ _WHY_NOT_ALLOWED: Final[dict[str, Callable[[Witness, Json, Write], Complaint]]] 
     "NodePool": _why_not_pool,
     "CapacityBuffer": _why_not_status,
     "PoolAutoscaler": _why_not_status,
+    "PersistentVolumeClaim": _why_not_claim,
+    "PersistentVolume": _why_not_volume,
     **{name: lambda *_: None for name in WARM_POOLS},  # `only_replicas_within_bounds` looks at these
 }
 

@@ -77,6 +77,26 @@ def gang(script: Script) -> None:
     script.cluster.create(made)
 
 
+def volumes(script: Script) -> None:
+    """Pods of growth's scheduler whose volumes are made once they have a node: soon, late, or not at the first attempt;
+    two of them start together. Some are deleted, and come again where their volume is.
+    """
+    chance = script.chance
+    for name, marks in (("soon", {}), ("late", {"seconds": "100"}), ("flaky", {"fails": "2"})):
+        script.cluster.create(objects.storage_class(name, **marks))
+        for number in range(2):
+            app = f"{name}-{number}"
+            volume = {"name": "data", "persistentVolumeClaim": {"claimName": app}}
+            made = deployment(app, 1, "900m", "512Mi", schedulerName="growth", volumes=[volume])
+            if name == "flaky":
+                made["spec"]["template"]["metadata"]["annotations"] = {"growth.dev/gang": "flaky:2"}
+            at = chance.uniform(0, 0.5) * script.lasts_seconds
+            for item in (objects.volume_claim(app, name), made):
+                script.at(at, partial(script.cluster.create, item))
+    for _ in range(chance.randint(0, 4)):
+        script.at_some_time(script.delete_some_pod, earliest=0.2)
+
+
 def queue(script: Script) -> None:
     """Jobs of growth's scheduler for one node, which come faster than they end; some must be away from their like."""
     script.cluster.create(node_pool("lane", {"name": "CX33", "min": 1, "max": 1}, budgets=NO_WINDOW))
@@ -354,6 +374,7 @@ WORLDS: Final[tuple[Behaviour, ...]] = (
     Behaviour("jobs made anew", made_anew, is_wide=True),
     Behaviour("databases", databases, is_wide=True),
     Behaviour("gang", gang, OWN_SCHEDULER, is_wide=True),
+    Behaviour("volumes", volumes, OWN_SCHEDULER, is_wide=True, settles_seconds=1800.0),
     Behaviour("queue", queue, OWN_SCHEDULER, is_wide=True, settles_seconds=3600.0),
     Behaviour("blocked", blocked, is_wide=True, settles_seconds=1800.0),
     Behaviour("slow goodbye", slow_goodbye, is_wide=True, settles_seconds=2 * SLOW_GOODBYE_SECONDS + 1800),

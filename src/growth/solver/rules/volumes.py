@@ -13,7 +13,7 @@ choose in order of size, and no two take the same volume.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -150,22 +150,15 @@ class VolumeBinding(NodeRule):
         mask = all_true(span)
         promised = [claim for claim in self._needs.waiting if claim.selected_node is not None]
         for claim in promised:
-            mask &= self._may_make(claim, span)
+            mask &= self._static.may_make(claim, span)
             mask &= np.array([node.name == claim.selected_node for node in self._table.nodes[span]], np.bool_)
         others = [claim for claim in self._needs.waiting if claim.selected_node is None]
         if any(claim.selector is not None and read_selector(claim.selector).malformed for claim in others):
             return all_false(span)
         found = self._static.matches(others, span)
         for position, claim in enumerate(others):
-            mask &= found[position] | self._may_make(claim, span)
+            mask &= found[position] | self._static.may_make(claim, span)
         return mask
-
-    def _may_make(self, claim: Claim, span: slice) -> Mask:
-        known = self._static.world.classes.get(claim.storage_class or "")
-        if known is None or known.provisioner in ("", _NO_PROVISIONER):
-            return all_false(span)
-        terms = known.allowed_topologies
-        return all_true(span) if terms is None else any_term_matches(self._table, terms, span)
 
     def groups(self, numbers: Amounts) -> list[Amounts]:
         return grouped(numbers, numbers)  # each node may lack another volume
@@ -265,8 +258,28 @@ class StaticVolumes:
         found = [all_false(span) for _ in claims]
         if any(offer.reserved or offer.free for offer in offers):
             for node in range(span.stop - span.start):
-                _choose(order, offers, found, node)
+                for position in _choose(order, offers, node, set()):
+                    found[position][node] = True
         return found
+
+    def choose(self, claims: Sequence[Claim], index: int, taken: Collection[str]) -> dict[str, str] | None:
+        """For each of these unbound claims, by its key: the volume that it takes on this node, apart from those that
+        are taken; empty: it is made there. None: for one of them neither is possible.
+        """
+        one, others = slice(index, index + 1), [claim for claim in claims if claim.selected_node is None]
+        order = sorted(range(len(others)), key=lambda position: others[position].request_bytes)
+        chosen = _choose(order, [self._offers(claim, one) for claim in others], 0, set(taken))
+        found = {others[position].key: name for position, name in chosen.items()}
+        if not all(claim.key in found or self.may_make(claim, one)[0] for claim in claims):
+            return None
+        return {claim.key: found.get(claim.key, "") for claim in claims}
+
+    def may_make(self, claim: Claim, span: slice) -> Mask:
+        known = self.world.classes.get(claim.storage_class or "")
+        if known is None or known.provisioner in ("", _NO_PROVISIONER):
+            return all_false(span)
+        terms = known.allowed_topologies
+        return all_true(span) if terms is None else any_term_matches(self._table, terms, span)
 
     def _offers(self, claim: Claim, span: slice) -> Offers:
         storage_class = claim.storage_class or ""
@@ -291,9 +304,9 @@ class StaticVolumes:
         return Reach(volume.name, any_term_matches(self._table, volume.node_affinity, span, with_fields=False))
 
 
-def _choose(order: list[int], offers: list[Offers], found: list[Mask], node: int) -> None:
-    """Let the claims take their volumes on one node."""
-    taken: set[str] = set()
+def _choose(order: list[int], offers: list[Offers], node: int, taken: set[str]) -> dict[int, str]:
+    """Which claim takes which volume on one node?"""
+    chosen: dict[int, str] = {}
     for position in order:
         offer = offers[position]
         reserved = next((reach for reach in offer.reserved if reach.volume not in taken), None)
@@ -301,7 +314,8 @@ def _choose(order: list[int], offers: list[Offers], found: list[Mask], node: int
         name = next((reach.volume for reach in candidates if reach.volume not in taken and reach.nodes[node]), None)
         if name is not None:
             taken.add(name)
-            found[position][node] = True
+            chosen[position] = name
+    return chosen
 
 
 def _suits(volume: Volume, claim: Claim) -> bool:
