@@ -8,8 +8,6 @@ from typing import Final
 from growth.kube.api.client import Client
 from growth.providers.catalogue import built_in_catalogue, read_catalogue
 from growth.providers.contract import Provider
-from growth.providers.hetzner.api import HetznerApi
-from growth.providers.hetzner.provider import HetznerProvider
 from growth.providers.hetzner.settings import HetznerSettings
 from growth.providers.kwok import KwokProvider
 from growth.runtime import Runtime
@@ -22,6 +20,10 @@ def open_provider(
 ) -> Provider:
     """The provider of that name; where machines are only played, with the catalogue of a file or the built-in one."""
     if name == "hetzner":
+        # its client takes eight MiB: loaded only where it is used
+        from growth.providers.hetzner.api import HetznerApi  # noqa: PLC0415
+        from growth.providers.hetzner.provider import HetznerProvider  # noqa: PLC0415
+
         settings = hetzner or HetznerSettings()
         return HetznerProvider(settings, runtime, HetznerApi(settings, runtime, may_write=client.may_write))
     offerings = read_catalogue(Path(catalogue)) if catalogue else built_in_catalogue()
