@@ -22,6 +22,7 @@ from growth.kube.crds import definitions
 from tests.e2e.controlplane.cluster import ControlPlane
 
 NAMESPACE: Final = "growth-system"
+SOON_LEADS: Final = {"leaseSeconds": 6}  # for tests that kill growth: the next one waits for the Lease of the last
 USER: Final = f"system:serviceaccount:{NAMESPACE}:growth"
 
 

@@ -12,6 +12,7 @@ import pytest
 from tests.e2e.controlplane.cluster import ControlPlane
 from tests.e2e.manifests import Manifest, deployment
 from tests.e2e.running import (
+    SOON_LEADS,
     node_pool,
     refused_calls,
     running_growth,
@@ -83,8 +84,7 @@ def test_200_pending_pods_in_3_shapes_run_on_nodes_bought_by_growth(
 def test_growth_killed_after_so_many_requests_and_started_again_ends_the_same(
     cluster: ControlPlane, tmp_path: Path, undisturbed: Undisturbed, requests: int
 ) -> None:
-    cluster.clean()
-    with running_growth(cluster, tmp_path) as growth:
+    with running_growth(cluster, tmp_path, SOON_LEADS) as growth:
         cluster.apply(node_pool("default", "CX33", "CX32"), *three_shapes())
         cluster.wait_until(lambda: len(cluster.objects("noderequests")) >= requests, f"{requests} NodeRequests")
         growth.kill()
@@ -100,8 +100,7 @@ def test_growth_killed_after_so_many_requests_and_started_again_ends_the_same(
 def test_growth_killed_while_machines_join_and_started_again_ends_the_same(
     cluster: ControlPlane, tmp_path: Path, undisturbed: Undisturbed
 ) -> None:
-    cluster.clean()
-    with running_growth(cluster, tmp_path) as growth:
+    with running_growth(cluster, tmp_path, SOON_LEADS) as growth:
         cluster.apply(node_pool("default", "CX33", "CX32"), *three_shapes())
         for least in (10, 100):
             cluster.wait_until(partial(are_running, cluster, least), f"{least} pods are Running")
