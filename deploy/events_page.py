@@ -42,6 +42,7 @@ PODS: Final = {
         "Lease", "kube-scheduler renews its Lease: the pods of default-scheduler are left to it.", True
     ),
     "Preempting": Told("Pod", "Less important pods make way for it; the message names them."),
+    "Moved": Told("Pod", "It leaves its node by eviction: by growth's own scheduler another place costs less."),
     "Preempted": Told("Pod", "It makes way for a more important pod of growth's own scheduler.", True),
 }
 

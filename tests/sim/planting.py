@@ -104,7 +104,7 @@ PLACES: Final = {
     "minimum": "growth.plan.nodes_down.scale_down:minimum",
     "remembered": "growth.plan.nodes_down.orphans:_remembered",
     "budget": "growth.plan.nodes_down.candidates:disruptions_left",
-    "protected_for_plan": "growth.plan.nodes_down.what_if:is_protected_pod",
+    "protected_for_plan": "growth.plan.evictions:is_protected_pod",
     "protected_for_drain": "growth.plan.nodes_down.drain:is_protected_pod",
     "stays": "growth.plan.nodes_down.what_if:Emptying.why_stays",
     "stuck": "growth.plan.nodes_down.what_if:Emptying.why_stuck",

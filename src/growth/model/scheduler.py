@@ -92,6 +92,22 @@ class SchedulerSettings(Struct, frozen=True, rename="camel", forbid_unknown_fiel
             )
         ),
     ] = "Auto"
+    improves: Annotated[
+        bool,
+        Meta(
+            description=(
+                "Whether running pods of this scheduler are moved, by eviction, where another place costs less by more "
+                "than `improvementSaving`."
+            )
+        ),
+    ] = False
+    improvement_saving: Annotated[
+        Cost,
+        Meta(description="How much less another place must cost, by the costs above, before a pod is moved there."),
+    ] = 200
+    moves_per_minute: Annotated[
+        int, Meta(ge=1, le=100, description="How many running pods are moved in a minute at most (`improves`).")
+    ] = 1
     pods_per_round: Annotated[
         int,
         Meta(

@@ -46,9 +46,9 @@ from growth.model.offering import Machine
 from growth.model.outcome import Accepted, Conflict, Outcome, Refused, TryLater, Unknown
 from growth.model.pod import Pod
 from growth.model.settings import Settings
+from growth.plan.evictions import Evictability
 from growth.plan.nodes_down.attempts import is_irrevocable
 from growth.plan.nodes_down.drain import has_returned
-from growth.plan.nodes_down.what_if import Evictability
 from growth.plan.world.brake import is_switched_off, why_braked
 from growth.plan.world.limits import Tally, counts
 from growth.plan.world.machines import is_node_of, last_part, names_another

@@ -29,6 +29,7 @@ from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.buffers.placement import place_buffers
 from growth.plan.flow import scheduling
+from growth.plan.flow.improvement import why_stays
 from growth.plan.nodes_down.budgets import Recent, with_moment
 from growth.plan.nodes_down.candidates import Candidates
 from growth.plan.nodes_down.consolidation import why_pool_keeps
@@ -80,7 +81,9 @@ def find_pod(key: str, snapshot: Snapshot) -> Pod | None:
 def why_pod(pod: Pod, snapshot: Snapshot, settings: Settings) -> PodAnswer:
     if pod.node_name:
         where = f"{pod.phase} on node {pod.node_name}"
-        return PodAnswer(pod.key, f"it has its place: {where}", where, "nothing: it has its place")
+        moved = why_stays(pod, snapshot, settings)
+        plan = f"nothing: it has its place{'; ' + moved if moved else ''}"
+        return PodAnswer(pod.key, f"it has its place: {where}", where, plan)
     state = state_of_pod(pod)
     if not is_plannable(pod) and not pod.shape.malformed:
         return PodAnswer(pod.key, f"growth does nothing for it: {state}", state, "nothing, as long as this is so")

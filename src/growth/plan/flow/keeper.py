@@ -10,6 +10,7 @@ explanations the same keeper is asked on the spot.
 | pods that are nominated | go to their node, if it takes them now |
 | pods that others make room for | hold that room |
 | all others | `solver/flow` |
+| running pods, now and then, if it is so set | which of them would cost less elsewhere (`plan/flow/improvement`) |
 | pods without a place that may preempt | a node, and who would have to leave it (`plan/flow/preemption`) |
 
 It remembers nothing but the fleet; every answer leaves that as it was. What has changed since the question was asked
@@ -27,9 +28,11 @@ from msgspec.structs import replace
 from growth.model.pod import Pod
 from growth.model.scheduler import SchedulerSettings
 from growth.model.snapshot import EMPTY
+from growth.plan.flow.improvement import Comparison, compare
 from growth.plan.flow.preemption import NOBODY, Ways, Wishes, find_ways
 from growth.solver.flow import Fleet, Group, Round, place
 from growth.solver.flow.changes import FleetChange, FleetState, Told
+from growth.solver.flow.savings import Move
 
 _NOTHING: Final = FleetState()
 _MOST_GROUPS: Final = 500  # in one message: about 10 ms to write it
@@ -47,6 +50,7 @@ class RoundProblem(Struct, frozen=True):
     closed: frozenset[str] = frozenset()  # nodes that take nobody
     prices: Mapping[str, float] = EMPTY  # by node, where they matter
     wishes: Wishes = NOBODY
+    comparison: Comparison | None = None  # where running pods may be moved
     is_whole: bool = True  # False: more groups follow
 
     def parts(self) -> list[RoundProblem]:
@@ -65,6 +69,7 @@ class RoundAnswer(Struct, frozen=True):
     placed: Round = Round()
     nominated: frozenset[int] = frozenset()  # groups that go to the node they are nominated to
     ways: Ways = Ways()
+    moves: tuple[Move, ...] = ()
     is_behind: bool = False  # it has missed something, and must be told everything
 
 
@@ -98,7 +103,8 @@ class Keeper:
         finally:
             for pod in (*sent.values(), *expecting):
                 fleet.index.remove_pod(pod)
-        return RoundAnswer(answer, frozenset(sent), self._ways(problem, answer, sent))
+        moves = () if problem.comparison is None else compare(self._told, problem.comparison)
+        return RoundAnswer(answer, frozenset(sent), self._ways(problem, answer, sent), moves)
 
     def _ways(self, problem: RoundProblem, answer: Round, sent: Mapping[int, Pod]) -> Ways:
         left = {one.group: one.count for one in answer.left}

@@ -237,7 +237,7 @@ def make_way(ways: Ways, asked: Wishes, before: Preempting, snapshot: Snapshot, 
 
 def _may_all_leave(victims: list[Pod], budgets: tuple[PodDisruptionBudget, ...]) -> bool:
     is_any_kept = any(is_protected_pod(each) or each.deleted_at is not None for each in victims)
-    return not is_any_kept and _do_budgets_allow(victims, budgets)
+    return not is_any_kept and do_budgets_allow(victims, budgets)
 
 
 def _evict(pod: Pod, node: str, victims: list[Pod], turn: Turn) -> None:
@@ -249,7 +249,7 @@ def _evict(pod: Pod, node: str, victims: list[Pod], turn: Turn) -> None:
         turn.tell(Note(about(victim), "Preempted", told, "Warning"))
 
 
-def _do_budgets_allow(pods: Iterable[Pod], budgets: tuple[PodDisruptionBudget, ...]) -> bool:
+def do_budgets_allow(pods: Iterable[Pod], budgets: tuple[PodDisruptionBudget, ...]) -> bool:
     """All of these together."""
     used: Counter[str] = Counter()
     for pod in pods:
@@ -343,7 +343,7 @@ class _Look:
                 victims.append(each)
         for each in victims:
             index.add_pod(each)
-        is_allowed = bool(victims) and _do_budgets_allow(victims, self._wishes.budgets)
+        is_allowed = bool(victims) and do_budgets_allow(victims, self._wishes.budgets)
         return Way(pod, node.name, tuple(victims)) if is_allowed else None
 
     def _may_leave(self, other: Pod, pod: Pod) -> bool:
@@ -353,5 +353,5 @@ class _Look:
             is_lower
             and not is_protected_pod(other)
             and not _is_in_gang(other, self._wishes.pod_groups)
-            and _do_budgets_allow([other], self._wishes.budgets)
+            and do_budgets_allow([other], self._wishes.budgets)
         )

@@ -23,12 +23,15 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from growth.model.decision import About, Note
 from growth.model.gang import Gang, name_of_gang, read_gang, waiting_gangs
+from growth.model.instant import format_instant
 from growth.model.labels import NodeSelectorTerm, Requirement
 from growth.model.pod import Pod
-from growth.model.scheduler import SchedulerSettings
+from growth.model.scheduler import DEFAULT_SCHEDULER, LEASE_NAME, LEASE_NAMESPACE, SchedulerSettings
 from growth.model.snapshot import Snapshot
 from growth.plan.world.capacity import Assignments, awaits_pods, why_not_allocated
+from growth.plan.world.turn import Turn
 from growth.solver.flow import Group
 from growth.solver.flow.costs import minutes_waited
 from growth.solver.rules.selectors import NODE_NAME_FIELD
@@ -183,3 +186,24 @@ def after_failure(before: Backoff | None, now: float, changes: int) -> Backoff:
     known = before or Backoff()
     seconds = min(LONGEST_BACKOFF_SECONDS, 2.0**known.failures)
     return Backoff(known.failures + 1, now + seconds, changes, known.message, known.told_at)
+
+
+def beside_kube_scheduler(told: str, snapshot: Snapshot, scheduler: SchedulerSettings, turn: Turn) -> str:
+    """Whose the pods of the default scheduler are is told when it is first known and when it changes; while nothing is
+    known the readiness probe tells it. `told`: the reason that was given last; returns that of now.
+    """
+    other = snapshot.kube_scheduler
+    if not scheduler.stands_in or not other.is_known:
+        return told
+    lease = About("Lease", LEASE_NAME, LEASE_NAMESPACE)
+    if other.is_away(snapshot.now):
+        since = f"has held it since {format_instant(other.until)}" if other.until else "holds it"
+        text = f"nobody {since}: growth places the pods of {DEFAULT_SCHEDULER}"
+        note = Note(lease, "ServesDefaultScheduler", text)
+    else:
+        turn.wake(other.until)
+        text = f"{other.holder} renews it: the pods of {DEFAULT_SCHEDULER} are left to kube-scheduler until that ends"
+        note = Note(lease, "LeftToKubeScheduler", text, "Warning")
+    if note.reason != told:
+        turn.tell(note)
+    return note.reason

@@ -16,6 +16,7 @@ nothing unless it is turned on.
 | has none | PodScheduled=False, Unschedulable (so scale-up sees it), event FailedScheduling; again after a change |
 | cannot be placed by growth | the same condition with reason SchedulerError: no machine is bought for it |
 | was sent to a node that is gone or has uncounted pods, or bound by another | no more than a Conflict: placed again |
+| runs, and another place costs less | it is moved there by eviction, if it is so set (`plan/flow/improvement`) |
 | is of the default scheduler | growth's as well where it is so set, and only while kube-scheduler renews no Lease |
 
 Room is held for pods that are planned onto, or nominated to, a node. A pod is told the same thing once, and another
@@ -30,22 +31,22 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from growth.model.action import BindPods, Unscheduled, WritePodsUnscheduled
-from growth.model.decision import About, Decision, Note, Settled
+from growth.model.decision import Decision, Note, Settled
 from growth.model.gang import why_missing
-from growth.model.instant import format_instant
 from growth.model.outcome import Accepted, Refused, Unknown
 from growth.model.pod import Pod
-from growth.model.scheduler import DEFAULT_SCHEDULER, LEASE_NAME, LEASE_NAMESPACE, SchedulerSettings
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
+from growth.plan.flow.improvement import carry_out, comparison, next_look
 from growth.plan.flow.keeper import Keeper, RoundAnswer, RoundProblem
-from growth.plan.flow.preemption import Preempting, Wanting, Wishes, is_leaving, make_way, wishes
+from growth.plan.flow.preemption import NOBODY, Preempting, Wanting, Wishes, is_leaving, make_way, wishes
 from growth.plan.flow.queue import (
     Backoff,
     Queue,
     Tried,
     Unplaced,
     after_failure,
+    beside_kube_scheduler,
     gang_needs,
     groups_of,
     is_ours,
@@ -77,6 +78,7 @@ class Ledger(Struct, frozen=True):
     failure: str = ""  # why the API server refused a bind
     preempting: Preempting = Preempting()
     silences: int = 0  # rounds in a row without an answer
+    improve_at: float = 0.0  # when running pods are looked at again
     told: str = ""  # whether the pods of the default scheduler are growth's: the reason that was given last
 
 
@@ -97,7 +99,7 @@ def question(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> AskedRou
     if not scheduler.enabled or not ledger.is_back or snapshot.now < ledger.hold_until:
         return None
     if not any(is_ours(pod, scheduler) for pod in snapshot.waiting_pods):
-        return None
+        return _comparing(snapshot, ledger, settings)
     assigned = assignments(snapshot)
     held = held_room(snapshot, settings, assigned)
     pods_by_node = with_held_room(snapshot, held)
@@ -125,6 +127,16 @@ def question(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> AskedRou
         wished,
     )
     return AskedRound(problem, queue, fleet, wished, hands)
+
+
+def _comparing(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> AskedRound | None:
+    """Nobody waits: are running pods where they should be?"""
+    if not settings.scheduler.improves or not 0.0 < ledger.improve_at <= snapshot.now:
+        return None
+    here = with_held_room(snapshot, held_room(snapshot, settings, assignments(snapshot)))
+    fleet, change = ledger.fleet.follow(snapshot.nodes, here, snapshot.volumes, snapshot.namespaces)
+    problem = RoundProblem(change, settings.scheduler, comparison=comparison(snapshot, settings))
+    return AskedRound(problem, Queue(), fleet, NOBODY)
 
 
 def _hands(
@@ -190,7 +202,7 @@ def plan(
 ) -> Decision[Ledger]:
     """The snapshot may be later than that of the question."""
     turn = Turn()
-    ledger = _beside_kube_scheduler(ledger, snapshot, settings.scheduler, turn)
+    ledger = replace(ledger, told=beside_kube_scheduler(ledger.told, snapshot, settings.scheduler, turn))
     settings = in_force(settings, snapshot)
     if not settings.scheduler.enabled or not ledger.is_back:
         return turn.decision(ledger)
@@ -199,12 +211,19 @@ def plan(
         turn.wake(ledger.hold_until)
         return turn.decision(ledger)
     if question is None:
-        return turn.decision(replace(ledger, backoffs={}))
+        at = next_look(ledger.improve_at, snapshot, settings, turn)
+        return turn.decision(replace(ledger, backoffs={}, improve_at=at))
     if question.problem is not None and (answer is None or answer.is_behind):
         is_silent = answer is None
         turn.wake(snapshot.now + _SILENT_SECONDS * is_silent)
+        is_compared = is_silent and question.problem.comparison is not None
         return turn.decision(
-            replace(ledger, fleet=ledger.fleet.forgotten(), silences=min(_MOST_SILENCES, ledger.silences + is_silent))
+            replace(
+                ledger,
+                fleet=ledger.fleet.forgotten(),
+                silences=min(_MOST_SILENCES, ledger.silences + is_silent),
+                improve_at=next_look(0.0, snapshot, settings, turn) if is_compared else ledger.improve_at,
+            )
         )
     return _carried_out(question, answer or RoundAnswer(), snapshot, ledger, settings, turn)
 
@@ -230,6 +249,9 @@ def _carried_out(
     backoffs, told = _tell(ledger, snapshot, changes, unplaced, turn)
     if told:
         turn.do(WritePodsUnscheduled(told, scheduler.parallel_binds))
+    if answer.moves:
+        carry_out(answer.moves, question.fleet, snapshot, settings, turn)
+    is_compared = question.problem is not None and question.problem.comparison is not None
     return turn.decision(
         Ledger(
             question.fleet,
@@ -238,6 +260,7 @@ def _carried_out(
             is_back=not placed,
             preempting=make_way(answer.ways, question.wished, ledger.preempting, snapshot, turn),
             silences=ledger.silences if queue.has_more else 0,
+            improve_at=next_look(0.0, snapshot, settings, turn) if is_compared else ledger.improve_at,
             told=ledger.told,
         )
     )
@@ -249,27 +272,6 @@ def plan_on_the_spot(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> 
     problem = None if asked is None else asked.problem
     answer = None if problem is None else Keeper(ledger.fleet)(problem)
     return plan(snapshot, ledger, settings, asked, answer)
-
-
-def _beside_kube_scheduler(ledger: Ledger, snapshot: Snapshot, scheduler: SchedulerSettings, turn: Turn) -> Ledger:
-    """Whose the pods of the default scheduler are is told when it is first known and when it changes; while nothing is
-    known the readiness probe tells it.
-    """
-    other = snapshot.kube_scheduler
-    if not scheduler.stands_in or not other.is_known:
-        return ledger
-    lease = About("Lease", LEASE_NAME, LEASE_NAMESPACE)
-    if other.is_away(snapshot.now):
-        since = f"has held it since {format_instant(other.until)}" if other.until else "holds it"
-        text = f"nobody {since}: growth places the pods of {DEFAULT_SCHEDULER}"
-        note = Note(lease, "ServesDefaultScheduler", text)
-    else:
-        turn.wake(other.until)
-        text = f"{other.holder} renews it: the pods of {DEFAULT_SCHEDULER} are left to kube-scheduler until that ends"
-        note = Note(lease, "LeftToKubeScheduler", text, "Warning")
-    if note.reason != ledger.told:
-        turn.tell(note)
-    return replace(ledger, told=note.reason)
 
 
 def _chosen(question: AskedRound, answer: RoundAnswer) -> list[tuple[Pod, str]]:

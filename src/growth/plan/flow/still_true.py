@@ -43,7 +43,7 @@ def still_true(
     all.
     """
     waiting = {pod.uid: pod for pod in snapshot.waiting_pods if is_ours(pod, settings.scheduler)}
-    now = _Since(asked, snapshot, settings)
+    now = Since(asked, snapshot, settings)
     going, torn = list[tuple[Pod, str]](), set[str]()
     for pod, name in chosen:
         if pod.uid in waiting and now.takes(pod, name):
@@ -68,7 +68,7 @@ def counted_beside(placed: Iterable[Assignment], snapshot: Snapshot) -> dict[str
     return counted
 
 
-class _Since:
+class Since:
     """What has changed since a question was asked."""
 
     def __init__(self, asked: FleetState, snapshot: Snapshot, settings: Settings) -> None:

@@ -41,8 +41,9 @@ from growth.model.pod import Pod
 from growth.model.resources import CPU, MEMORY
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
+from growth.plan.evictions import Evictability
 from growth.plan.nodes_down.budgets import Recent, disruptions_left
-from growth.plan.nodes_down.what_if import Emptying, Evictability
+from growth.plan.nodes_down.what_if import Emptying
 from growth.plan.world.machines import CONSOLIDATED, DELETED, NOT_READY
 from growth.plan.world.marks import CONSOLIDATION, CONSOLIDATION_TAINT, SCALE_DOWN, mark_node, mark_of, without_mark
 from growth.plan.world.nodes import is_protected_pod, waiting_shapes, would_take

@@ -5,17 +5,7 @@ One index of the cluster answers for all nodes. Nodes that are going already (in
 their pods get their new places first, in the order of names: so two nodes are never promised the same room. Pods that
 wait for the scheduler and the virtual pods of buffers hold room too.
 
-| pod | may it be evicted |
-| --- | --- |
-| `growth.dev/do-not-disrupt` or `karpenter.sh/do-not-disrupt` is true, or `safe-to-evict` is false | no |
-| needs longer to end than a drain may take | no |
-| its PodDisruptionBudget allows none now, or it has several (the API server refuses those) | no |
-| `cluster-autoscaler.kubernetes.io/safe-to-evict` is true | yes: none of the rest counts |
-| keeps data on the node (emptyDir, hostPath) | no, unless a setting says that such pods may move |
-| has no controller that makes it again | no |
-| in kube-system, without a PodDisruptionBudget | no |
-
-The Eviction API has the last word on budgets; this is what can be foreseen.
+Whether a pod may be evicted at all: `plan/evictions`.
 
 A gang is moved whole or stays: a node from which so many of a gang would go that too few are left is not emptied to
 save money, unless all of its running members are there and move together.
@@ -26,21 +16,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from growth.model.disruption import PodDisruptionBudget
 from growth.model.gang import gangs_on, name_of_gang
 from growth.model.node import Node
 from growth.model.pod import Pod
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.buffers.placement import place_buffers
-from growth.plan.world.nodes import is_protected_node, is_protected_pod, state_of, working_pods
+from growth.plan.evictions import Evictability, block
+from growth.plan.world.nodes import is_protected_node, state_of, working_pods
 from growth.solver.existing.what_if import Holding, Verdict, WhatIf
 from growth.solver.reasons import Block
-from growth.solver.rules.selectors import guarding
 
 _MOST_HELD: Final = 2000  # of one kind; more do not change the answer
-_SAFE_TO_EVICT: Final = "cluster-autoscaler.kubernetes.io/safe-to-evict"
-_SYSTEM: Final = "kube-system"
 
 
 class Emptying:
@@ -112,7 +99,7 @@ def _why_torn(pods: Iterable[Pod], snapshot: Snapshot) -> Block | None:
         members = [pod for pod in there if name_of_gang(pod, snapshot.pod_groups) == name and pod.deleted_at is None]
         if len(members) < gang.running and gang.running - len(members) < gang.minimum:
             text = f"is one of gang {name}, of which {gang.minimum} must run together: it is moved whole, or stays"
-            return _block("do_not_disrupt", members[0], text, "gang")
+            return block("do_not_disrupt", members[0], text, "gang")
     return None
 
 
@@ -177,70 +164,3 @@ def _holdings(snapshot: Snapshot, settings: Settings) -> Iterator[Holding]:
     for spare in place_buffers(snapshot, settings).buffers:
         if spare.count:
             yield Holding(f"of CapacityBuffer {spare.key}", spare.shape, min(_MOST_HELD, spare.count))
-
-
-class Evictability:
-    """The budgets by namespace, and the wishes of pods."""
-
-    def __init__(self, snapshot: Snapshot, settings: Settings) -> None:
-        self._settings = settings
-        self._budgets: dict[str, list[PodDisruptionBudget]] = {}
-        for _, budget in sorted(snapshot.disruption_budgets.items()):
-            self._budgets.setdefault(budget.namespace, []).append(budget)
-
-    def why_not_all(self, pods: Iterable[Pod], *, waits_for_budgets: bool = False) -> Block | None:
-        """The first reason, in the order of the pods' names."""
-        ask = self.why_never if waits_for_budgets else self.why_not
-        return next(filter(None, (ask(pod) for pod in sorted(pods, key=lambda each: each.key))), None)
-
-    def why_not(self, pod: Pod) -> Block | None:
-        return self.why_not_now(pod) or self.why_never(pod)
-
-    def why_not_now(self, pod: Pod) -> Block | None:
-        """A wish, or a budget: both may change."""
-        return None if pod.deleted_at is not None else self._why_protected(pod) or self._why_over_budget(pod)
-
-    def why_never(self, pod: Pod) -> Block | None:
-        """What does not change while a budget recovers."""
-        return None if pod.deleted_at is not None else self._why_protected(pod) or self._why_lost(pod)
-
-    def _why_protected(self, pod: Pod) -> Block | None:
-        if is_protected_pod(pod):
-            return _block("do_not_disrupt", pod, "must not be disrupted (its annotation says so)", "annotation")
-        if pod.grace_seconds > self._settings.drain_seconds:
-            text = f"may take {pod.grace_seconds} s to end, and a drain {self._settings.drain_seconds:.0f} s"
-            return _block("do_not_disrupt", pod, text, "terminationGracePeriodSeconds")
-        return None
-
-    def _why_over_budget(self, pod: Pod) -> Block | None:
-        budgets = self.budgets_of(pod)
-        if len(budgets) > 1:
-            text = f"has {len(budgets)} PodDisruptionBudgets, and the API server evicts no such pod"
-            return _block("pdb", pod, text, budgets[0].key)
-        for budget in budgets:
-            if budget.lets_unhealthy_go and pod.phase != "Running":
-                continue
-            if budget.disruptions_allowed <= 0 or not budget.is_current:
-                text = f"is guarded by PodDisruptionBudget {budget.key}, which allows no disruption now"
-                return _block("pdb", pod, text, budget.key)
-        return None
-
-    def budgets_of(self, pod: Pod) -> list[PodDisruptionBudget]:
-        return guarding(self._budgets.get(pod.namespace, ()), pod)
-
-    def _why_lost(self, pod: Pod) -> Block | None:
-        if pod.annotations.get(_SAFE_TO_EVICT) == "true":
-            return None
-        if pod.has_local_data and not self._settings.moves_local_data:
-            text = "keeps data on the node (emptyDir or hostPath), which would be lost"
-            return _block("local_storage", pod, text, "local data")
-        if pod.owner is None:
-            return _block("unmanaged_pod", pod, "has no controller: nobody would make it again", "no controller")
-        if pod.namespace == _SYSTEM and not self.budgets_of(pod):
-            text = "belongs to the system and has no PodDisruptionBudget that says it may move"
-            return _block("pdb", pod, text, _SYSTEM)
-        return None
-
-
-def _block(check_type: str, pod: Pod, text: str, constraint: str) -> Block:
-    return Block(check_type, f"pod {pod.key} {text}", pod.key, check_type, constraint)

@@ -23,6 +23,7 @@ from growth.sim.laws.witness import GROWTH, REMOVAL, Call, Complaint, Witness
 from growth.solver.rules.taints import tolerates
 
 MEDDLING_SECONDS: Final = 30.0
+_REST_SECONDS: Final = 3600.0 - 5.0  # and a moment in which clocks and looks may differ
 UNSEEN_SECONDS: Final = 35.0  # between a look and the bind that follows it a request may hang
 OWN: Final = ("NodeRequest", "NodeRemovalRequest", "Event", "Lease")
 BUDGETED: Final = tuple(reason for reason in DRAINING if reason not in (NOT_READY, DELETED))  # those never served
@@ -236,10 +237,11 @@ def only_evictions(witness: Witness, write: Write) -> Complaint:
 
 def removal_before_eviction(witness: Witness, write: Write) -> Complaint:
     """S14: pods leave a node only while an open NodeRemovalRequest says why, or because its machine may have been
-    deleted already, or for a pod of higher priority that is nominated to the node.
+    deleted already, for a pod of higher priority that is nominated to the node, or, where it is so set, because another
+    place costs a pod less whose owner has made none for an hour.
     """
     pod = _ended_by_growth(write)
-    if pod is None:
+    if pod is None or _may_be_moved(witness, write, pod):
         return None
     node = str(pod["spec"].get("nodeName", ""))
     removal = witness.cluster.store.read(REMOVAL, node) or {"spec": {}}
@@ -251,6 +253,15 @@ def removal_before_eviction(witness: Witness, write: Write) -> Complaint:
     if any(each.nominated_node == node and each.shape.priority > priority for each in witness.pods.values()):
         return None
     return f"growth evicted {write.key} from {node}, whose removal says {reason!r}"
+
+
+def _may_be_moved(witness: Witness, write: Write, pod: Json) -> bool:
+    """Nobody is moved to and fro: an owner has its rest after each pod it made."""
+    scheduler, owner = witness.settings.scheduler, witness.owner_of.get(write.key, "")
+    if not scheduler.improves or not owner or not scheduler.serves(str(pod["spec"].get("schedulerName"))):
+        return False
+    family = (each for key, each in witness.pods.items() if witness.owner_of.get(key) == owner)
+    return all(each.created_at <= witness.cluster.runtime.now() - _REST_SECONDS for each in family)
 
 
 def protected_pods_stay(witness: Witness, write: Write) -> Complaint:
