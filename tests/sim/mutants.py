@@ -194,6 +194,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
     "buffers give way to nobody": Mutant(
         others.buffers_give_way_to_nobody, ("reserve in the way",), law="pods behind buffers"
     ),
+    "binds before volumes": Mutant(others.binds_before_volumes, ("volumes",), law="volumes are bound first"),
     "forgets who waits longest": Mutant(others.forgets_who_waits_longest, ("queue",), law="nobody is overtaken"),
     "buys nothing for buffers": Mutant(others.buys_nothing_for_buffers, ("spare room",), law="declared room", number=2),
     "scales in steps": Mutant(others.scales_in_steps, ("warm pool",), law="scales are apart", number=2),

@@ -56,6 +56,7 @@ PLACES: Final = {
     "hetzner_servers": "growth.providers.hetzner.listing:Listing.servers",
     "kept_at_gate": "growth.controllers.act.gate:is_kept_by_wish",
     "kept_in_removal": "growth.plan.nodes_down.removal:is_kept_by_wish",
+    "volume_wait": "growth.plan.flow.volumes:_Asking.wait_for",
     "overtaken": "growth.solver.flow:oldest_overtaken",
     "sparing_used": "growth.plan.warm_pools.warm_pools:sparing_used",
     "lacks_minimum": "growth.plan.nodes_up.survey:lacks_minimum",

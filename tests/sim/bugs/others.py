@@ -251,6 +251,11 @@ def takes_replicas_in_use() -> Any:
     return replaced(sparing_used=lambda scaling, _counts: scaling)
 
 
+def binds_before_volumes() -> Any:
+    """Growth's scheduler binds pods at once, whether or not their volumes are there."""
+    return replaced(volume_wait=lambda *_: None)
+
+
 def forgets_who_waits_longest() -> Any:
     """Growth's scheduler places pods with rules about other pods first, however long the others have waited."""
     return replaced(overtaken=lambda *_: None)
