@@ -5,6 +5,7 @@ saw it (`conftest.py`). Here are the ways that only some API servers and some ob
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ from growth.controllers.act.join_tokens import RIGHTS as TOKEN_RIGHTS
 from growth.controllers.act.role import Features, lease_rights, rights, rules
 from growth.kube.api.events import EventSettings, Recorder, Regarding
 from growth.kube.api.resources import POD_GROUPS
+from growth.model.instant import format_precise_instant
+from growth.model.scheduler import LEASE_NAME, LEASE_NAMESPACE
 from tests.e2e.conftest import rights_used
 from tests.e2e.controlplane.cluster import ControlPlane
 from tests.e2e.manifests import (
@@ -35,7 +38,7 @@ from tests.e2e.test_gangs import HAS_POD_GROUPS
 
 WITHOUT_STREAMED_LISTS = "--feature-gates=WatchList=false"
 LISTED = {
-    "capacitybuffers", "csinodes", "daemonsets", "deployments", "limitranges", "namespaces", "nodepools",
+    "capacitybuffers", "csinodes", "daemonsets", "deployments", "leases", "limitranges", "namespaces", "nodepools",
     "noderemovalrequests", "noderequests", "nodes", "persistentvolumeclaims", "persistentvolumes",
     "poddisruptionbudgets", "pods", "podtemplates", "poolautoscalers", "priorityclasses", "replicasets",
     "resourcequotas", "runtimeclasses", "sandboxsets", "sandboxwarmpools", "statefulsets", "storageclasses",
@@ -64,6 +67,13 @@ def of_kind(kind: str, name: str, **spec: Any) -> Manifest:
     return {**made, "kind": kind, "spec": {**made["spec"], **spec}}
 
 
+def held_lease() -> Manifest:
+    """kube-scheduler's, which has none here: growth is to look for it, and to leave the pods to their scheduler."""
+    spec = {"holderIdentity": "test", "leaseDurationSeconds": 3600, "renewTime": format_precise_instant(time.time())}
+    metadata = {"name": LEASE_NAME, "namespace": LEASE_NAMESPACE}
+    return {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec}
+
+
 def replicas(cluster: ControlPlane, kind: str, name: str) -> str:
     return cluster.kubectl("get", kind, name, "--output=jsonpath={.spec.replicas}")
 
@@ -78,8 +88,8 @@ def test_where_lists_are_not_streamed_every_kind_is_listed_in_pages(
 ) -> None:
     cluster = without_streamed_lists
     with_buffers(cluster)
-    cluster.apply(sandbox_set_definition(), sandbox_warm_pool_definition())
-    with running_growth(cluster, tmp_path):
+    cluster.apply(sandbox_set_definition(), sandbox_warm_pool_definition(), held_lease())
+    with running_growth(cluster, tmp_path, {"plans": {"scheduler": {"enabled": True, "servesDefault": True}}}):
         cluster.apply(
             node_pool("default", "CX32"), deployment("web", 1, cpu="1", memory="1Gi"), buffer(replicas=1),
             of_kind("StatefulSet", "store", serviceName="store"), of_kind("ReplicaSet", "cache"),
