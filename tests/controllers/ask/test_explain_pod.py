@@ -9,10 +9,11 @@ from msgspec.structs import replace
 
 from growth.controllers.ask.explain import find_pod, why_pod
 from growth.model.node import Taint
-from growth.model.pod import Pod
+from growth.model.pod import Pod, VolumeUse
 from growth.model.scheduler import SchedulerSettings
 from growth.model.settings import Settings
-from growth.model.snapshot import Snapshot
+from growth.model.snapshot import Snapshot, VolumeWorld
+from growth.model.volumes import Claim, StorageClass
 from tests.plan.builders import bound, daemon_pod, node, offering, pod, pool, request, world
 
 SMALL = offering("small", 2, 4096, 0.01)
@@ -82,6 +83,7 @@ def test_filler_that_cannot_be_read_is_told_what_is_wrong_with_it() -> None:
     [
         (replace(ASKED, unschedulable_at=None), "the scheduler has not looked at it yet"),
         (replace(ASKED, is_gated=True), "waits for its scheduling gates"),
+        (replace(ASKED, volumes_asked_at=1.0, nominated_node="n"), "waits on node n for volumes"),
         (replace(ASKED, deleted_at=1.0), "being deleted"),
         (
             replace(daemon_pod("d", "n"), node_name=""),
@@ -99,6 +101,15 @@ def test_pods_are_found_by_namespace_and_name_whether_they_wait_or_run() -> None
     assert find_pod("default/web", snapshot) == ASKED
     assert find_pod("default/runs", snapshot) is not None
     assert find_pod("default/none", snapshot) is None
+
+
+def test_a_pod_whose_volume_is_made_for_its_node_is_told_that_it_is_asked_for_first() -> None:
+    mine = pod("web", scheduler_name="growth", volumes=(VolumeUse(claim="data"),))
+    made = StorageClass("made", "example.com/disk", waits_for_consumer=True)
+    volumes = VolumeWorld({"default/data": Claim("default", "data", storage_class="made")}, classes={"made": made})
+    snapshot = world([mine], [pool()], [SMALL], [node("a", of=SMALL)], volumes=volumes)
+    answer = why_pod(mine, snapshot, Settings(scheduler=SchedulerSettings(enabled=True)))
+    assert answer.plan == "growth asks for volumes on node a, and binds it there"
 
 
 def test_a_pod_that_names_growth_is_told_its_node_and_its_ways_through_the_network() -> None:

@@ -229,6 +229,12 @@ def test_a_pod_goes_back_to_the_queue_and_is_told_why(fields: dict[str, Any], at
     assert plan(snapshot, decision.ledger).actions == ()  # the write is under way
 
 
+def test_a_pod_that_somebody_took_back_from_its_node_is_placed_anew() -> None:
+    nowhere = asked("a", "data", on="")
+    decision = plan(world([nowhere], nodes=TWO, volumes=storage(claim("data", selected_node="n1"))))
+    assert told(decision)["a"].message == "it was taken back from the node that its volumes were asked for"
+
+
 def test_a_pod_whose_node_goes_is_placed_anew() -> None:
     going = replace(TWO[0], deleted_at=NOW)
     decision = plan(world([asked("a", "data")], nodes=(going, TWO[1]), volumes=storage(has("data"))))

@@ -119,8 +119,10 @@ class _Look:
     def _why_over(self, pod: Pod) -> str:
         name, needs, snapshot = pod.nominated_node, self.needs(pod), self._snapshot
         state = state_of(name, snapshot)
+        if not name:
+            return "it was taken back from the node that its volumes were asked for"
         if state.node is None or state.is_ending:
-            return f"volumes were asked for on node {name or 'nobody knows which'}, which goes or is gone"
+            return f"volumes were asked for on node {name}, which goes or is gone"
         unasked = next((claim for claim in needs.waiting if not self._is_asked(claim, name)), None)
         if unasked is not None and unasked.selected_node:
             return f"claim {unasked.key} was promised to node {unasked.selected_node}, not to {name}"
