@@ -17,7 +17,8 @@ from growth.sim.cluster import Cluster
 from growth.sim.faults.duration import Duration
 from growth.sim.faults.kinds import LateEffect
 from growth.sim.laws import Judge
-from growth.sim.laws.witness import Witness
+from growth.sim.laws.machines import removal_is_written_first
+from growth.sim.laws.witness import REMOVAL, Witness
 
 
 def laws_broken(*, looks_first: bool, is_late: bool) -> list[str]:
@@ -51,3 +52,26 @@ def test_an_order_after_a_live_look_breaks_no_law_however_late_its_machine_is(is
 @pytest.mark.parametrize("is_late", [False, True])
 def test_an_order_without_a_live_look_is_noticed_however_late_its_machine_is(is_late: bool) -> None:
     assert laws_broken(looks_first=False, is_late=is_late) == ["live before launch"]
+
+
+@pytest.mark.parametrize(
+    ("phase", "asked_at", "is_broken"),
+    [("Deprovisioning", 50.0, False), ("CouldNotRemove", 5.0, False), ("CouldNotRemove", 50.0, True), ("", 5.0, True)],
+    ids=["as it should be", "asked before, and done late", "asked again too soon", "asked too soon"],
+)
+def test_a_provider_may_delete_late_what_it_was_asked_for_in_time(phase: str, asked_at: float, is_broken: bool) -> None:
+    async def run() -> str | None:
+        cluster = Cluster("late")
+        witness = Witness(cluster)
+        server = await cluster.cloud.create_server("old", "sim-cx33", "fsn1", Labels({}), NodeTemplate())
+        await asyncio.sleep(10)
+        spec = {"nodeName": "old", "pool": "default", "reason": "Empty", "machineID": server.server_id}
+        about = {"apiVersion": "growth.dev/v1alpha1", "kind": "NodeRemovalRequest", "metadata": {"name": "old"}}
+        cluster.create({**about, "spec": spec})
+        status = {"phase": phase} if phase else {}
+        cluster.verbs.modify(REMOVAL, "old", "", lambda item: item.update(status=status), "growth", "status")
+        await asyncio.sleep(100)
+        witness.sent_at[f"delete {server.server_id}"] = asked_at
+        return removal_is_written_first(witness, server)
+
+    assert (run_virtual(run()) is not None) is is_broken

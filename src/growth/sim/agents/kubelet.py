@@ -93,6 +93,12 @@ class Kubelets:
         self.gone(server)
         self.switched_off[server.name] = None
 
+    def restarted(self, name: str) -> None:
+        """Its node is registered again, if it is gone."""
+        server = self.alive.get(name)
+        if server is not None:
+            self._register(server)
+
     def _register(self, server: Server) -> None:
         if server.name in self.alive and self._verbs.store.get(NODE, server.name) is None:
             attempt(self._verbs.create, NODE, _node_for(server, self.scheme), "kubelet")

@@ -290,10 +290,15 @@ def only_ours(witness: Witness, server: Server) -> Complaint:
 
 
 def removal_is_written_first(witness: Witness, server: Server) -> Complaint:
-    """S14: a removal has an open NodeRemovalRequest for the machine, in Deprovisioning before the provider is asked."""
+    """S14: a removal has an open NodeRemovalRequest for the machine, in Deprovisioning before the provider is asked;
+    the provider may do what it was asked for when the record says already that it could not be done.
+    """
     removal = witness.removal_of(server)
     if removal is None:
         return f"machine {server.name} is deleted without a NodeRemovalRequest"
     phase = (removal.get("status") or {}).get("phase")
+    asked_at = witness.sent_at.get(f"delete {server.server_id}", witness.now)
+    written = witness.lately.written_at.get(f"{RECORDS}/noderemovalrequests/{server.name}", ())
+    is_late = phase in ("CouldNotRemove", "RemovalFailed") and any(asked_at < at for at in written)
     wrong = f"machine {server.name} is deleted while its NodeRemovalRequest is {phase}"
-    return None if phase == "Deprovisioning" else wrong
+    return None if phase == "Deprovisioning" or is_late else wrong

@@ -225,6 +225,8 @@ class Witness:
                 self.abandoned[write.key[1]] = None
         elif write.actor == "user":
             self.meddled_at[write.key[1]] = self.now
+        elif write.type == "ADDED":  # its kubelet registered it again
+            self.abandoned.pop(write.key[1], None)
         self._see_readiness(write)
         is_protected = (write.item["metadata"].get("annotations") or {}).get(DO_NOT_DISRUPT) == "true"
         if is_protected and write.type != "DELETED":

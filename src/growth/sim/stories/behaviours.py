@@ -25,14 +25,14 @@ from growth.sim.apiserver.objects import deployment, disruption_budget, job, nod
 from growth.sim.apiserver.store import Write
 from growth.sim.clock import after
 from growth.sim.faults.faults import draw, is_wide
+from growth.sim.stories.oddities import ODDITIES
 from growth.sim.stories.reserves import RESERVES
 from growth.sim.stories.script import Behaviour, Script
-from growth.sim.stories.worlds import WORLDS
+from growth.sim.stories.worlds import HASTY, WORLDS
 
 CHANCE_OF_EACH: Final = 0.2
 CHANCE_IN_A_WIDE_SEED: Final = 0.12
 CHANCE_OF_ONE_ALONE: Final = 0.04
-HASTY: Final = Settings(settling_seconds=60.0, consolidation_interval_seconds=10.0, scale_down_delay_seconds=20.0)
 
 
 def chosen_behaviours(seed: str, wanted: tuple[str, ...] = ()) -> list[Behaviour]:
@@ -294,4 +294,5 @@ BEHAVIOURS: Final[tuple[Behaviour, ...]] = (
     Behaviour("warm pool", warm_pool),
     *WORLDS,
     *RESERVES,
+    *ODDITIES,
 )

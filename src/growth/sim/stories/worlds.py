@@ -357,6 +357,7 @@ def _haunt(script: Script, pool: str) -> None:
     script.cluster.store.on_write(haunt)
 
 
+HASTY: Final = Settings(settling_seconds=60.0, consolidation_interval_seconds=10.0, scale_down_delay_seconds=20.0)
 OWN_SCHEDULER: Final = Settings(scheduler=SchedulerSettings(enabled=True))
 LIMITED: Final = Settings(limits=PoolLimits(nodes=ALL_POOLS))
 
