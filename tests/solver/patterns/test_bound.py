@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from growth.solver.arrays import BOUNDLESS
 from growth.solver.patterns.bound import ProvenBound, of_whole_nodes, prove, prove_whole
 from growth.solver.patterns.fluid import select
-from growth.solver.patterns.knapsack import choose_exactly, priced_uppers
+from growth.solver.patterns.knapsack import priced_uppers
+from growth.solver.patterns.packing import choose_exactly
 from growth.solver.patterns.stock import Patterns, RoomLeft, Stock
 
 

@@ -4,6 +4,7 @@ believe the solver's own knapsacks.
 | answer | how |
 | --- | --- |
 | with pods that can be cut | the linear program of one node: an upper bound in a millisecond |
+| in whole steps | that bound, if all values are multiples of the least one |
 | with whole pods of the kinds worth most there | one such program for each count of such a kind, twice over |
 | exactly, as far as it is above a number | the integer program over pods that can be in so good a pattern |
 
@@ -34,6 +35,7 @@ from growth.solver.rules.rule import Weight
 _SEARCH_NODES = 20_000
 _KINDS_COUNTED = 2  # one after the other
 _MOST_COUNTED = 8  # of one kind
+_ALMOST = 1e-9  # of a value: so far may it be from a multiple of the least
 _NEAR = 1e-6  # of the value: an exact answer may be so far above the truth, never below
 
 
@@ -90,6 +92,7 @@ class ValuedPods:
         upper = np.asarray(np.bincount(group.ravel(), weights=upper), dtype=np.float64)
         table, bounds = self._of_one_node(rows, offer)
         found, slack, _ = self._cut(rows, upper, table, bounds)
+        found = self._whole_steps(rows, found)
         if exactly_above is None or found <= exactly_above:
             return found
         counted = self._by_counts(rows, upper, offer, exactly_above, _KINDS_COUNTED)
@@ -99,6 +102,14 @@ class ValuedPods:
         kept = slack <= (found - exactly_above) * (1 + _NEAR) + 1e-12
         best = self._whole(rows[kept], upper[kept], table[:, kept], bounds, exactly_above)
         return max(exactly_above, min(counted, best))
+
+    def _whole_steps(self, rows: IntArray, most: float) -> float:
+        """Where every value is so many times the least one, whatever a node holds is worth so many times that, too."""
+        step = float(self.value[rows].min())
+        times = self.value[rows] / step
+        if step <= 0 or (np.abs(times - times.round()) > _ALMOST * times).any():
+            return most
+        return min(most, (1 + _ALMOST) * step * float(np.floor((1 + _ALMOST) * most / step)))
 
     def _by_counts(self, rows: IntArray, upper: FloatArray, offer: FloatArray, enough: float, kinds: int) -> float:
         """An upper bound of the value on a node, as far as it is above `enough`: the kind that is worth most in

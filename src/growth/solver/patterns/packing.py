@@ -9,13 +9,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from growth.solver.arrays import FloatArray
+from growth.solver.arrays import FloatArray, IntArray
+from growth.solver.linear import INFINITE, LinearProgram, coefficients_of, solve_linear
 from growth.solver.patterns import Budget
-from growth.solver.patterns.bound import prove, sharpen
+from growth.solver.patterns.bound import prove
 from growth.solver.patterns.dive import BOLDNESS, Finisher, Packing, dive, repack
 from growth.solver.patterns.fluid import Selected
 from growth.solver.patterns.generate import Generated, extend, generate, generate_all
-from growth.solver.patterns.knapsack import choose_exactly, priced_uppers
+from growth.solver.patterns.knapsack import priced_uppers, sharpen
 from growth.solver.patterns.stock import Patterns, RoomLeft, Stock
 
 _DIVE_ROUNDS = 40
@@ -26,7 +27,17 @@ _NEARLY = 0.002  # above the program's price: no other dive can be much better
 _EXACT_ROWS = 64  # beyond that, one exact pricing costs more than a whole round of greedy ones
 _DEAR = 10.0  # times any price a pod might be worth: what leaving it out counts as
 _NEARLY_USED = 0.99  # of its price: the value of a pattern that is worth keeping
+_SEARCH_NODES = 300
 _NEAR = 0.003  # of the program's price: a bound nearer than that is near enough
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """What pods and limits are worth, and what a node of each selected choice can hold then, if that was found out."""
+
+    of_rows: FloatArray  # C
+    of_limits: FloatArray  # L
+    uppers: FloatArray | None  # K'
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +47,8 @@ class Relaxation:
     stock: Stock
     selected: Selected
     generated: Generated
-    values: FloatArray  # C
-    limit_prices: FloatArray  # L
-    uppers: FloatArray | None  # K': what a node of each selected choice can hold at these values, if that was found out
+    values: Values
+    hopeful: Values | None  # that may prove more, but a budget ended before that was known
     price: float
     used: Patterns  # those that the program uses, or nearly uses, by the numbers of the whole stock
     detail: str
@@ -53,9 +63,9 @@ def relax(stock: Stock, selected: Selected, known: Patterns, budget: Budget) -> 
         generated, uppers = everything
         master = generated.master
         detail = f"{len(stock.count)} rows, {len(chosen)} choices, all {len(master.choices)} patterns"
-        best = master.values, master.limit_prices, uppers
+        best = Values(master.values, master.limit_prices, uppers)
         none_kept = Patterns(np.zeros((0, len(stock.count))), np.zeros(0, dtype=np.int64))
-        return Relaxation(stock, selected, generated, *best, master.price, none_kept, detail)
+        return Relaxation(stock, selected, generated, best, None, master.price, none_kept, detail)
     position = np.full(len(stock.price), -1, dtype=np.int64)
     position[chosen] = np.arange(len(chosen))
     usable = position[known.choices] >= 0
@@ -69,7 +79,7 @@ def _with_exact_pricing(whole: Stock, selected: Selected, generated: Generated, 
     proved most.
     """
     master, stock, fluid = generated.master, generated.master.stock, selected.fluid
-    best: tuple[FloatArray, FloatArray, FloatArray | None] | None = None
+    best, hopeful = Values(master.values, master.limit_prices, None), None
     proven, pricings, work = 0.0, 0, 0
     most = np.minimum(generated.most, stock.count)
     while (
@@ -80,19 +90,20 @@ def _with_exact_pricing(whole: Stock, selected: Selected, generated: Generated, 
         quick = priced_uppers(stock, master.values, most, fluid.resource_prices)
         found = sharpen(stock, master.values, most, master.limit_prices, quick, budget.exact_iterations - work)
         proof = prove(stock, RoomLeft.none(stock), found.uppers, master.values, master.limit_prices)
+        values = Values(master.values, master.limit_prices, found.uppers)
+        hopeful = values if master.price > max(proven, proof.lower_bound) * found.excess * (1 + _NEAR) else None
         if proof.lower_bound > proven:
-            best, proven = (master.values, master.limit_prices, found.uppers), proof.lower_bound
+            best, proven = values, proof.lower_bound
         pricings, work = pricings + found.pricings, work + max(1, found.work)
         if not master.add(found.patterns):
             break
         extend(generated, budget.seed + pricings)
-    best = best or (master.values, master.limit_prices, None)
     sizes = f"{len(stock.count)} rows, {len(stock.price)} choices, {generated.rounds} rounds"
     detail = f"{sizes}, {pricings} exact pricings, {len(master.choices)} patterns"
     worth = master.patterns @ master.values >= _NEARLY_USED * master.full_prices()[master.choices]
     kept = np.flatnonzero((master.shares > 1e-9) | worth)
     used = Patterns(master.patterns[kept], selected.choices[master.choices[kept]])
-    return Relaxation(whole, selected, generated, *best, master.price, used, detail)
+    return Relaxation(whole, selected, generated, best, hopeful, master.price, used, detail)
 
 
 def pack(relaxed: Relaxation, budget: Budget) -> Packing:
@@ -145,3 +156,23 @@ def _pack_exactly(generated: Generated) -> Packing:
             if pattern.any() and packing.how_often(choice) >= 1:
                 packing.take(pattern, choice, 1)
     return packing
+
+
+def choose_exactly(stock: Stock, patterns: Patterns, left_out: FloatArray) -> IntArray:
+    """How many nodes of each pattern are cheapest, if a pod of each row that is left out costs `left_out`."""
+    rows, limits, count = len(stock.count), len(stock.limit_bound), len(patterns.choices)
+    scale = np.maximum(stock.limit_use.max(axis=1, initial=0.0), 1e-9)
+    covered = np.hstack([patterns.contents.T, np.eye(rows)])
+    used = np.hstack([stock.limit_use[:, patterns.choices] / scale[:, None], np.zeros((limits, rows))])
+    program = LinearProgram(
+        cost=np.concatenate([stock.price[patterns.choices], left_out]),
+        upper=np.concatenate([np.full(count, float(stock.count.sum())), stock.count]),
+        row_lower=np.concatenate([stock.count, np.full(limits, -INFINITE)]),
+        row_upper=np.concatenate([np.full(rows, INFINITE), stock.limit_bound / scale * (1 + 1e-9)]),
+        coefficients=coefficients_of(np.vstack([covered, used])),
+        is_integer=True,
+    )
+    found = solve_linear(program, mip_rel_gap=1e-6, mip_max_nodes=_SEARCH_NODES, presolve="on").columns
+    if len(found) != count + rows:
+        return np.zeros(count, dtype=np.int64)
+    return np.round(found[:count]).astype(np.int64)

@@ -25,11 +25,10 @@ from growth.solver.patterns.bound import (
     of_whole_nodes,
     prove,
     prove_whole,
-    sharpen,
     within_reason,
 )
 from growth.solver.patterns.fluid import Selected, select
-from growth.solver.patterns.knapsack import priced_uppers
+from growth.solver.patterns.knapsack import priced_uppers, sharpen
 from growth.solver.patterns.stock import RoomLeft, Stock
 from growth.solver.purchase.bins import Bins, planned, price_of
 from growth.solver.purchase.layout import Layout
@@ -45,7 +44,15 @@ from growth.solver.purchase.problem import (
     planned_node,
     unmarked,
 )
-from growth.solver.purchase.rows import RelaxedRows, Rows, everything, room_left, rows_of
+from growth.solver.purchase.rows import (
+    RelaxedRows,
+    Rows,
+    candidate_values,
+    everything,
+    room_left,
+    rows_of,
+    true_values,
+)
 from growth.solver.reasons import Kind, in_brief
 from growth.solver.rules import Neighbours
 from growth.solver.rules.question import Question, RefusedNodes
@@ -302,18 +309,16 @@ def prove_bound(bins: Bins, placed: IntArray, found: Sequence[RelaxedRows], left
     for relaxed in found:
         if 2 * relaxed.rows.stock.count.sum() < placed.sum():
             continue  # about the rest alone: its values prove little
-        is_same, program = relaxed is same, relaxed.relaxation
-        values = program.values
-        if not is_same:
-            values = _values_for(layout, rows, relaxed, selected.fluid.values)
-        limit_prices = moderate(stock, program.limit_prices)
-        values = within_reason(stock, values, limit_prices)
-        is_worth_it = (same is None or is_same) and len(stock.count) <= _EXACT_ROWS
+        is_worth_it = (same is None or relaxed is same) and len(stock.count) <= _EXACT_ROWS
         work = layout.problem.budget.exact_iterations if is_worth_it else 0
-        uppers = _uppers(stock, selected, values, limit_prices, program.uppers if is_same else None, work)
-        other = prove(stock, left, uppers, values, limit_prices)
-        best = other if other.lower_bound > best.lower_bound else best
-    if price_of(bins) > of_whole_nodes(best.lower_bound, stock.price) * (1 + _NEAR):
+        for candidate in candidate_values(layout, rows, relaxed, relaxed is same, selected.fluid.values):
+            limit_prices = moderate(stock, candidate.of_limits)
+            values = within_reason(stock, candidate.of_rows, limit_prices)
+            uppers = _uppers(stock, selected, values, limit_prices, candidate.uppers, work)
+            other = prove(stock, left, uppers, values, limit_prices)
+            best, work = (other if other.lower_bound > best.lower_bound else best), work // 2
+    known = same.relaxation.price if same is not None else np.inf  # no values of these pods prove more than that
+    if min(price_of(bins), known) > of_whole_nodes(best.lower_bound, stock.price) * (1 + _NEAR):
         of_row = left_out[[group[0].index for group in rows.parts]]
         best = prove_whole(stock, selected.choices, left, of_row, best)
     of_class = np.zeros(len(layout.count))
@@ -334,43 +339,9 @@ def _select(layout: Layout, rows: Rows, placed: IntArray, left: RoomLeft, left_o
     found = select(merged.stock, left_out[[group[0].index for group in merged.parts]], left)
     if not merged.is_coarse:
         return found
-    of_class = _true_values(layout, merged, found, found.fluid.values)
+    of_class = true_values(layout, merged, found, found.fluid.values)
     values = np.array([of_class[group[0].index] for group in rows.parts])
     return replace(found, fluid=replace(found.fluid, values=values), most=rows.stock.most_on_node())
-
-
-def _true_values(layout: Layout, merged: Rows, selected: Selected, values: FloatArray) -> FloatArray:
-    """For each class what a pod of it is worth, where its row is worth so much: in proportion to what its true size
-    costs, at the prices of resources where that is cheapest. The fluid program itself would say the same.
-    """
-    prices = selected.fluid.resource_prices
-    of_class = np.zeros(len(layout.count))
-    for row, group in enumerate(merged.parts):
-        indices = [part.index for part in group]
-        fitting = prices[merged.stock.fits[selected.choices, row]]
-        if len(fitting):
-            cost = (fitting @ layout.need[indices].T).min(axis=0)
-            of_class[indices] = values[row] * cost / max(float((fitting @ merged.stock.need[row]).min()), 1e-300)
-    return of_class
-
-
-def _values_for(layout: Layout, rows: Rows, packed: RelaxedRows, otherwise: FloatArray) -> FloatArray:
-    """Each row's value as the mean over its pods in the packed rows; pods that were packed nowhere count by the fluid
-    program's value.
-    """
-    worth, count = np.zeros(len(layout.count)), np.zeros(len(layout.count))
-    program = packed.relaxation
-    of_class = _true_values(layout, packed.rows, program.selected, program.values) if packed.rows.is_coarse else None
-    for row, group in enumerate(packed.rows.parts):
-        for part in group:
-            worth[part.index] += (program.values[row] if of_class is None else of_class[part.index]) * part.count
-            count[part.index] += part.count
-    found = otherwise.copy()
-    for row, group in enumerate(rows.parts):
-        packed_pods = sum(count[part.index] for part in group)
-        if packed_pods:
-            found[row] = sum(worth[part.index] for part in group) / packed_pods
-    return found
 
 
 def _uppers(

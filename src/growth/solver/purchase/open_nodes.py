@@ -2,7 +2,8 @@
 
 Rules within a node that rows had left out are kept here: each node takes from a row the classes that agree with what it
 holds already. From a coarse row, whose pods differ in size, each node takes pods that make up for what the ones before
-were larger or smaller than planned. Pods that find no such node are handed back."""
+were larger or smaller than planned, and at last whatever else fits into what is left. Pods that find no such node are
+handed back."""
 
 from __future__ import annotations
 
@@ -11,8 +12,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from growth.solver.arrays import MANY, FloatArray
+from growth.solver.arrays import MANY, FloatArray, IntArray
 from growth.solver.patterns.dive import Packing
+from growth.solver.patterns.stock import Stock
 from growth.solver.purchase.bins import Bins
 from growth.solver.purchase.greedy import new_space
 from growth.solver.purchase.layout import Layout, largest_share
@@ -102,7 +104,7 @@ def open_nodes(bins: Bins, rows: Rows, packing: Packing) -> list[Part]:
             _open_alike(bins, pods, choice, content, times)
         else:
             nodes.extend(_fill(bins.layout, pods, choice, content) for _ in range(times))
-    _swap_into_holes(nodes, pods)
+    _swap_into_holes(nodes, pods, rows.stock)
     for node in nodes:
         if node.held:
             number = bins.open(node.choice)
@@ -127,62 +129,75 @@ def _open_alike(bins: Bins, pods: Sequence[_RowPods], choice: int, content: list
 
 def _open_coarse(bins: Bins, rows: Rows, packing: Packing) -> list[Part]:
     """Nodes of coarse rows, one by one: no two hold pods of the same sizes."""
-    pods = [_MixedPods(bins.layout, parts, need) for parts, need in zip(rows.parts, rows.stock.need, strict=True)]
+    pods = _MixedPods(bins.layout, rows)
     for pattern, choice, times in zip(packing.patterns, packing.choices, packing.times, strict=True):
-        offer = np.maximum(bins.layout.offer[choice], 1).astype(np.float64)
-        large_first = sorted(np.flatnonzero(pattern), key=lambda row: -float((pods[row].mean / offer).max()))
         for _ in range(times):
-            held = _deal_mixed(bins.layout, choice, [(pods[row], int(pattern[row])) for row in large_first])
+            held = pods.deal(int(choice), pattern)
             if held:
                 number = bins.open(choice)
                 for index, count in held.items():
                     bins.put(index, number, count)
-    return [part for of_row in pods for part in of_row.left()]
-
-
-def _deal_mixed(layout: Layout, choice: int, content: Sequence[tuple[_MixedPods, int]]) -> dict[int, int]:
-    """What one node of the choice holds: so many pods of each coarse row, as far as their true sizes fit."""
-    left = layout.offer[choice].astype(np.float64)
-    scale, beyond = np.maximum(left, 1.0), np.zeros_like(left)
-    tally = NodeTally(layout, choice) if any(pods.has_rules for pods, _ in content) else None
-    held: dict[int, int] = {}
-    for pods, count in content:
-        for _ in range(count):
-            index = pods.pick(beyond, left, scale, tally)
-            if index is None:
-                break
-            left -= layout.need[index]
-            beyond += layout.need[index] - pods.mean
-            held[index] = held.get(index, 0) + 1
-            if tally is not None:
-                tally.add(index, 1)
-    return held
+    return pods.left()
 
 
 class _MixedPods:
-    """The pods of a coarse row that are still to be dealt."""
+    """The pods of coarse rows that are still to be dealt."""
 
-    def __init__(self, layout: Layout, parts: Sequence[Part], mean: FloatArray) -> None:
-        self.mean = mean
-        self.has_rules = any(_has_node_rules(layout, part.index) for part in parts)
-        self._parts = list(parts)
-        self._count = np.array([part.count for part in parts])
-        self._need = layout.need[[part.index for part in parts]].astype(np.float64)
+    def __init__(self, layout: Layout, rows: Rows) -> None:
+        self._layout, self._mean = layout, rows.stock.need
+        self._parts = [part for parts in rows.parts for part in parts]
+        self._count = np.array([part.count for part in self._parts])
+        self._need = layout.need[[part.index for part in self._parts]].astype(np.float64)
+        self._choices = np.array([part.choices for part in self._parts])
+        ends = np.cumsum([len(parts) for parts in rows.parts])
+        self._of_row = [np.arange(end - len(parts), end) for end, parts in zip(ends, rows.parts, strict=True)]
+        self._least = self._need.min(axis=0)
+        self._has_rules = any(_has_node_rules(layout, part.index) for part in self._parts)
 
-    def pick(self, beyond: FloatArray, left: FloatArray, scale: FloatArray, tally: NodeTally | None) -> int | None:
-        """The pod that fits and comes nearest to the mean, once it makes up for what the node holds beyond the plan."""
-        usable = np.flatnonzero((self._count > 0) & (self._need <= left).all(axis=1))
-        off = (np.abs(self._need[usable] + beyond - self.mean) / scale).sum(axis=1)
-        for number in usable[np.argsort(off, kind="stable")]:
-            index = self._parts[int(number)].index
-            if tally is None or tally.space(index) >= 1:
-                self._count[number] -= 1
-                return index
+    def deal(self, choice: int, pattern: FloatArray) -> dict[int, int]:
+        """What one node of the choice holds: so many pods of each row, as far as their true sizes fit, then the largest
+        of any row that still do.
+        """
+        left = self._layout.offer[choice].astype(np.float64)
+        scale, beyond = np.maximum(left, 1.0), np.zeros_like(left)
+        tally = NodeTally(self._layout, choice) if self._has_rules else None
+        held: dict[int, int] = {}
+        for row in sorted(np.flatnonzero(pattern), key=lambda row: -float((self._mean[row] / scale).max())):
+            for _ in range(int(pattern[row])):
+                off = (np.abs(self._need[self._of_row[row]] + beyond - self._mean[row]) / scale).sum(axis=1)
+                number = self._first(self._of_row[row], off, left, tally)
+                if number is None:
+                    break
+                self._take(number, held, left, tally)
+                beyond += self._need[number] - self._mean[row]
+        while held and (number := self._largest(choice, left, scale, tally)) is not None:
+            self._take(number, held, left, tally)
+        return held
+
+    def _largest(self, choice: int, left: FloatArray, scale: FloatArray, tally: NodeTally | None) -> int | None:
+        if (left < self._least).any():
+            return None
+        numbers = np.flatnonzero(self._choices[:, choice] & (self._count > 0))
+        return self._first(numbers, -(self._need[numbers] / scale).max(axis=1), left, tally)
+
+    def _first(self, numbers: IntArray, rank: FloatArray, left: FloatArray, tally: NodeTally | None) -> int | None:
+        """The pod of the lowest rank that fits beside the others."""
+        usable = (self._count[numbers] > 0) & (self._need[numbers] <= left).all(axis=1)
+        for number in numbers[usable][np.argsort(rank[usable], kind="stable")]:
+            if tally is None or tally.space(self._parts[number].index) >= 1:
+                return int(number)
         return None
 
+    def _take(self, number: int, held: dict[int, int], left: FloatArray, tally: NodeTally | None) -> None:
+        index = self._parts[number].index
+        self._count[number] -= 1
+        left -= self._need[number]
+        held[index] = held.get(index, 0) + 1
+        if tally is not None:
+            tally.add(index, 1)
+
     def left(self) -> list[Part]:
-        remaining = zip(self._parts, self._count, strict=True)
-        return [replace(part, count=int(count)) for part, count in remaining if count]
+        return [replace(part, count=int(count)) for part, count in zip(self._parts, self._count, strict=True) if count]
 
 
 class _Node:
@@ -210,6 +225,15 @@ class _Node:
             del self.held[row, index]
         self.tally = self.tally.with_contents(self.by_class())
 
+    def spare(self, stock: Stock) -> FloatArray:
+        """What no pod takes, and none that is missed would."""
+        taken = np.zeros(len(stock.count))
+        for (row, _), count in self.held.items():
+            taken[row] += count
+        for row, count in self.holes.items():
+            taken[row] += count
+        return np.asarray(stock.offer[self.choice] - taken @ stock.need)
+
     def by_class(self) -> dict[int, int]:
         counts: dict[int, int] = {}
         for (_, index), count in self.held.items():
@@ -229,9 +253,9 @@ def _fill(layout: Layout, pods: Sequence[_RowPods], choice: int, content: list[t
     return node
 
 
-def _swap_into_holes(nodes: Sequence[_Node], pods: Sequence[_RowPods]) -> None:
+def _swap_into_holes(nodes: Sequence[_Node], pods: Sequence[_RowPods], stock: Stock) -> None:
     """Place pods that agree with no node which misses one of their row: such a pod, or the one in its way there,
-    changes places with an equal pod on another node.
+    changes places with an equal pod on another node, or at last with one of another size.
     """
     holding: dict[int, list[_Node]] = {}
     wanting = [node for node in nodes if any(pods[row].has_left() for row in node.holes)]
@@ -244,7 +268,8 @@ def _swap_into_holes(nodes: Sequence[_Node], pods: Sequence[_RowPods]) -> None:
         for row in list(node.holes):
             while node.holes[row] and pods[row].has_left():
                 is_swapped = _swap(node, row, pods[row], holding.get(row, []))
-                if not (is_swapped or _make_way(node, row, pods[row], holding)):
+                is_swapped = is_swapped or _make_way(node, row, pods[row], holding)
+                if not (is_swapped or _swap_sizes(node, row, pods[row], nodes, stock)):
                     break
                 node.holes[row] -= 1
 
@@ -285,6 +310,27 @@ def _make_way(node: _Node, row: int, pods: _RowPods, holding: Mapping[int, Seque
                 node.put(held_row, moving, 1)
                 pods.take(waiting)
                 return True
+    return False
+
+
+def _swap_sizes(node: _Node, row: int, pods: _RowPods, nodes: Sequence[_Node], stock: Stock) -> bool:
+    """Put a waiting pod onto another node, and from there one of any row that fits here."""
+    hole = node.spare(stock) + stock.need[row]
+    fitting = stock.fits[node.choice] & (stock.need <= hole).all(axis=1)
+    for waiting in pods.classes_left():
+        for other in [other for other in nodes if other is not node and stock.fits[other.choice, row]][
+            :_MOST_SWAPS_TRIED
+        ]:
+            large = (other.spare(stock) + stock.need >= stock.need[row]).all(axis=1)
+            for moving_row, moving in [held for held in other.held if fitting[held[0]] and large[held[0]]]:
+                if node.tally.space(moving) >= 1:
+                    without = other.tally.with_contents(other.by_class(), less=moving)
+                    if without.space(waiting) >= 1:
+                        other.take_out(moving_row, moving)
+                        other.put(row, waiting, 1)
+                        node.put(moving_row, moving, 1)
+                        pods.take(waiting)
+                        return True
     return False
 
 
@@ -347,8 +393,7 @@ class _RowPods:
         self._order = [number for number in self._order if self._left[number]]
 
     def left(self) -> list[Part]:
-        remaining = zip(self._parts, self._left, strict=True)
-        return [replace(part, count=count) for part, count in remaining if count]
+        return [replace(part, count=count) for part, count in zip(self._parts, self._left, strict=True) if count]
 
 
 def _has_node_rules(layout: Layout, index: int) -> bool:

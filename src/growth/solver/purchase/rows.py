@@ -27,7 +27,8 @@ import numpy as np
 
 from growth.model.pod import PodShape
 from growth.solver.arrays import BOUNDLESS, BoolArray, FloatArray, IntArray
-from growth.solver.patterns.packing import Relaxation
+from growth.solver.patterns.fluid import Selected
+from growth.solver.patterns.packing import Relaxation, Values
 from growth.solver.patterns.stock import Patterns, RoomLeft, Stock
 from growth.solver.purchase.layout import Layout
 from growth.solver.purchase.problem import Pattern
@@ -273,6 +274,51 @@ def room_left(layout: Layout, rows: Rows, placed: IntArray) -> RoomLeft:
     free = left[layout.room_fits.any(axis=0)].sum(axis=0)
     free[[number for number, name in enumerate(layout.resources) if name in layout.drivers]] = BOUNDLESS
     return RoomLeft(free, np.array([sum(most[part.index] for part in group) for group in rows.parts]))
+
+
+def candidate_values(
+    layout: Layout, rows: Rows, relaxed: RelaxedRows, is_same: bool, otherwise: FloatArray
+) -> list[Values]:
+    """What the program found to be the values of pods, in these rows."""
+    program = relaxed.relaxation
+    if is_same:
+        return [one for one in (program.values, program.hopeful) if one is not None]
+    return [Values(_values_for(layout, rows, relaxed, otherwise), program.values.of_limits, None)]
+
+
+def true_values(layout: Layout, merged: Rows, selected: Selected, values: FloatArray) -> FloatArray:
+    """For each class what a pod of it is worth, where its row is worth so much: in proportion to what its true size
+    costs, at the prices of resources where that is cheapest. The fluid program itself would say the same.
+    """
+    prices = selected.fluid.resource_prices
+    of_class = np.zeros(len(layout.count))
+    for row, group in enumerate(merged.parts):
+        indices = [part.index for part in group]
+        fitting = prices[merged.stock.fits[selected.choices, row]]
+        if len(fitting):
+            cost = (fitting @ layout.need[indices].T).min(axis=0)
+            of_class[indices] = values[row] * cost / max(float((fitting @ merged.stock.need[row]).min()), 1e-300)
+    return of_class
+
+
+def _values_for(layout: Layout, rows: Rows, packed: RelaxedRows, otherwise: FloatArray) -> FloatArray:
+    """Each row's value as the mean over its pods in the packed rows; pods that were packed nowhere count by the fluid
+    program's value.
+    """
+    worth, count = np.zeros(len(layout.count)), np.zeros(len(layout.count))
+    program = packed.relaxation
+    values = program.values.of_rows
+    of_class = true_values(layout, packed.rows, program.selected, values) if packed.rows.is_coarse else None
+    for row, group in enumerate(packed.rows.parts):
+        for part in group:
+            worth[part.index] += (values[row] if of_class is None else of_class[part.index]) * part.count
+            count[part.index] += part.count
+    found = otherwise.copy()
+    for row, group in enumerate(rows.parts):
+        packed_pods = sum(count[part.index] for part in group)
+        if packed_pods:
+            found[row] = sum(worth[part.index] for part in group) / packed_pods
+    return found
 
 
 def recall(layout: Layout, rows: Rows) -> Patterns:

@@ -21,6 +21,7 @@ steps keep out is served in steps.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -72,6 +73,7 @@ class Attempt:
     left_over: IntArray
     stages: tuple[Stage, ...]
     relaxed: tuple[RelaxedRows, ...] = ()
+    parts: tuple[Part, ...] = ()  # all pods, sent to zones before any was placed; empty if that was not done at once
 
     def rank(self) -> tuple[object, ...]:
         """The less important a pod, the sooner it may be left over; then what the least preferred nodes cost, and so on
@@ -144,7 +146,7 @@ def _best(layout: Layout) -> tuple[Attempt, ProvenBound]:
     bound = _prove(best)
     is_dear = price_of(best.bins) > bound.lower_bound * (1 + _NEAR)
     if layout.count.sum() > _FEW_PODS and is_dear and effort.all_of_it <= most:
-        found, best = best, _better(best, [_by_best_fit(layout)])
+        found, best = best, _better(best, [_by_best_fit(layout, best.parts)])
         bound = bound if best is found else _prove(best)
     if best.left_over.any() or not _is_enough(best, bound.lower_bound):
         others = [_by_greedy(layout)] if best.left_over.any() or layout.count.sum() <= _FEW_PODS else [best]
@@ -255,13 +257,14 @@ def _by_greedy(layout: Layout) -> Attempt:
     return Attempt(bins, left_over, (Stage("greedy", price_of(bins)),))
 
 
-def _by_best_fit(layout: Layout) -> Attempt:
+def _by_best_fit(layout: Layout, parts: Sequence[Part] = ()) -> Attempt:
     """Best fit decreasing, the simple way that no plan may be dearer than: the largest pods first, each onto the node
     that has the least left beside it, else onto a new node of the choice where its share costs least. What does not
-    find its place so is left to the greedy.
+    find its place so is left to the greedy. `parts`, if it is known where all pods go.
     """
     bins, unit, rank = Bins(layout), unit_prices(layout), _importance(layout)
-    parts = split_by_zones(bins, _without_together(bins, np.asarray(layout.count)), unit)
+    remaining = _without_together(bins, np.asarray(layout.count))
+    parts = parts or split_by_zones(bins, remaining, unit)
     for part in sorted(parts, key=lambda part: (rank[part.index], -unit[part.index], part.index)):
         for left in fill_bins(bins, [part]):
             open_best(bins, left)
@@ -304,7 +307,7 @@ def _by_patterns(layout: Layout, is_staged: bool, is_tiered: bool = True) -> Att
     packer = _Packer(layout, is_tiered)
     bins = packer.bins
     ranks = _importance(layout) if is_staged else np.zeros(len(layout.count), dtype=np.int64)
-    left_over = np.zeros(len(layout.count), dtype=np.int64)
+    left_over, remaining = np.zeros(len(layout.count), dtype=np.int64), list[Part]()
     for rank in range(int(ranks.max()) + 1):
         wanted = np.where(ranks == rank, layout.count, 0)
         remaining = split_by_zones(bins, _without_together(bins, wanted), packer.unit)
@@ -315,7 +318,8 @@ def _by_patterns(layout: Layout, is_staged: bool, is_tiered: bool = True) -> Att
         missing = wanted - np.where(ranks == rank, bins.placed(), 0)
         left_over += _place_rest(bins, missing)
         packer.note("rest", price_of(bins), f"{int(missing.sum())} pods")
-    return Attempt(bins, left_over, tuple(packer.stages), tuple(packer.relaxed))
+    of_all = () if ranks.any() else tuple(remaining)
+    return Attempt(bins, left_over, tuple(packer.stages), tuple(packer.relaxed), of_all)
 
 
 class _Packer:

@@ -21,7 +21,7 @@ ones (`repeat_in_zones`)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -44,7 +44,7 @@ def split_by_zones(bins: Bins, remaining: IntArray, unit: FloatArray) -> list[Pa
     load = _Load(layout)
     waiting = sorted(concerned, key=lambda index: _urgency(layout, index))
     left = remaining.copy()
-    reach = _reach(bins, waiting, unit, load)
+    reach = _Reach(bins, waiting, unit, load)
     while waiting:
         before = int(left[waiting].sum())
         for index in waiting:
@@ -66,32 +66,48 @@ def _urgency(layout: Layout, index: int) -> tuple[int, int]:
     return 1, index
 
 
-def _reach(bins: Bins, waiting: Sequence[int], unit: FloatArray, load: _Load) -> dict[int, IntArray]:
-    """The sites that classes can go to which others may be in the way of: those that can go to one site only, and those
-    that must be near others.
+class _Reach:
+    """The sites of classes that others may be in the way of: those that can go to one site only, and those that must be
+    near others and cannot go everywhere. By the tallies that they look at, or are counted in.
     """
-    rules = bins.layout.rules
-    if not any(rules[index].anti or rules[index].affinity for index in waiting):
-        return {}
-    sites = {index: np.flatnonzero(np.isfinite(_site_prices(bins, index, unit, load))) for index in waiting}
-    return {index: found for index, found in sites.items() if len(found) == 1 or (len(found) and rules[index].affinity)}
 
+    def __init__(self, bins: Bins, waiting: Sequence[int], unit: FloatArray, load: _Load) -> None:
+        self._layout, rules = bins.layout, bins.layout.rules
+        self._sites: dict[int, IntArray] = {}
+        self._counted, self._avoiding, self._near = (dict[int, list[int]]() for _ in range(3))
+        if not any(rules[index].anti or rules[index].affinity for index in waiting):
+            return
+        for index in waiting:
+            sites = np.flatnonzero(np.isfinite(_site_prices(bins, index, unit, load)))
+            if 0 < len(sites) < load.size:
+                self._sites[index] = sites
+                self._note(self._near, index, rules[index].affinity)
+            if len(sites) == 1:
+                self._sites[index] = sites
+                self._note(self._counted, index, rules[index].adds)
+                self._note(self._avoiding, index, self._avoided(index))
 
-def _in_the_way(layout: Layout, index: int, left: IntArray, reach: dict[int, IntArray], sites: IntArray) -> IntArray:
-    """For each site: pods that can go nowhere else and would not be let in beside the class, or it not beside them; and
-    pods that must be near the class, and cannot go there.
-    """
-    rules, found = layout.rules[index], np.zeros(len(sites), dtype=np.int64)
-    avoided = {limit.tally for limit in rules.anti if layout.tally_key[limit.tally] >= 0}
-    for other, within in reach.items():
-        if other != index and left[other]:
-            others = layout.rules[other]
-            avoids = {limit.tally for limit in others.anti if layout.tally_key[limit.tally] >= 0}
-            if len(within) == 1 and (avoided & set(others.adds) or avoids & set(rules.adds)):
-                found[sites == within[0]] += left[other]
-            if set(others.affinity) & set(rules.adds):
-                found[~np.isin(sites, within)] += left[other]
-    return found
+    @staticmethod
+    def _note(known: dict[int, list[int]], index: int, tallies: Iterable[int]) -> None:
+        for tally in tallies:
+            known.setdefault(tally, []).append(index)
+
+    def _avoided(self, index: int) -> set[int]:
+        """Tallies beyond the node whose pods the class keeps away from."""
+        return {one.tally for one in self._layout.rules[index].anti if self._layout.tally_key[one.tally] >= 0}
+
+    def in_the_way(self, index: int, left: IntArray, sites: IntArray) -> IntArray:
+        """For each site: pods that can go nowhere else and would not be let in beside the class, or it not beside them;
+        and pods that must be near the class, and cannot go there.
+        """
+        found, adds = np.zeros(len(sites), dtype=np.int64), self._layout.rules[index].adds
+        bound_here = {other for tally in self._avoided(index) for other in self._counted.get(tally, ())}
+        bound_here |= {other for tally in adds for other in self._avoiding.get(tally, ())}
+        for other in bound_here - {index}:
+            found[sites == self._sites[other][0]] += left[other]
+        for other in {other for tally in adds for other in self._near.get(tally, ())} - {index}:
+            found[~np.isin(sites, self._sites[other])] += left[other]
+        return found
 
 
 class _Load:
@@ -108,6 +124,7 @@ class _Load:
         first = np.array([int(np.flatnonzero(numbers == site)[0]) for site in range(self.size)], dtype=np.int64)
         self.domain: IntArray = domains[:, first]  # T × sites
         self._prices: dict[bytes, FloatArray] = {}
+        self.site_prices: dict[int, FloatArray] = {}
 
     def prices_to_buy(self, layout: Layout, index: int, openable: IntArray) -> FloatArray:
         """The least that the share of a node costs which a pod of the class takes, on each site."""
@@ -121,9 +138,7 @@ class _Load:
         return self._prices[name]
 
 
-def _split(
-    bins: Bins, index: int, left: IntArray, unit: FloatArray, load: _Load, reach: dict[int, IntArray]
-) -> list[Part]:
+def _split(bins: Bins, index: int, left: IntArray, unit: FloatArray, load: _Load, reach: _Reach) -> list[Part]:
     """Send the pods of a class to sites as far as the rules allow now."""
     layout = bins.layout
     price = _site_prices(bins, index, unit, load)
@@ -131,7 +146,7 @@ def _split(
     if not len(sites):
         return []
     sent = np.zeros(load.size, dtype=np.int64)
-    short = _in_the_way(layout, index, left, reach, sites)
+    short = reach.in_the_way(index, left, sites)
     if layout.rules[index].affinity:
         short += _short_of_places(bins, index, left, load)[sites]
     while left[index]:
@@ -154,6 +169,8 @@ def _split(
 
 def _site_prices(bins: Bins, index: int, unit: FloatArray, load: _Load) -> FloatArray:
     """What a pod of the class costs on each site in unit prices: nothing in a room, infinite where it cannot go."""
+    if index in load.site_prices:
+        return load.site_prices[index]
     layout = bins.layout
     prices = load.prices_to_buy(layout, index, bins.openable()).copy()
     if bins.rooms:
@@ -165,6 +182,7 @@ def _site_prices(bins: Bins, index: int, unit: FloatArray, load: _Load) -> Float
         prices[~can_buy & (held > 0)] = 0.0
     finite = np.isfinite(prices)
     prices[finite] = np.round(prices[finite] / max(1e-12, float(unit[index])), 6)
+    load.site_prices[index] = prices
     return prices
 
 
