@@ -80,7 +80,7 @@ def run(  # noqa: PLR0913 - every flag is an argument
 
 
 async def _serve(configuration: Configuration, access: ClusterAccess) -> None:
-    runtime = SystemRuntime()
+    runtime = SystemRuntime(configuration.plans.solve_memory_mib)
     connection = load_connection(runtime, access.kubeconfig, access.context)
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -101,7 +101,7 @@ async def _until(stopping: asyncio.Event, growth: Growth, health: Health, config
     server = Server(growth, health)
     port = await server.start(configuration.listen_host, configuration.listen_port)
     log.info("growth listens", host=configuration.listen_host, port=port)
-    thinks = SystemRuntime()
+    thinks = SystemRuntime(configuration.plans.solve_memory_mib)
     page = await _serve_page(growth, configuration.page, thinks)
     running = asyncio.create_task(growth.run())
     ended = asyncio.create_task(stopping.wait())

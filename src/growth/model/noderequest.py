@@ -125,6 +125,10 @@ class NodeRequestSpec(Struct, frozen=True, rename="camel", omit_defaults=True):
         ReplacedNodes,
         Meta(description="The nodes that go once this one, and all that replace the same nodes, are Ready."),
     ] = ()
+    gap: Annotated[
+        Sentence,
+        Meta(description="How far all that was bought at once is above the cheapest possible, at most, if known."),
+    ] = ""
 
 
 class NodeRequestStatus(Struct, frozen=True, rename="camel", omit_defaults=True):

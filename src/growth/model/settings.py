@@ -266,6 +266,9 @@ class Settings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
             ),
         ),
     ] = 5.0
+    solve_memory_mib: Annotated[
+        int, Meta(ge=100, le=1_000_000, description="MiB that the solving process may keep; if more, it begins anew.")
+    ] = 400
     preferences: Annotated[
         Literal["Respect", "Ignore"],
         Meta(

@@ -37,6 +37,17 @@ def test_a_pool_hears_first_what_keeps_it_from_buying() -> None:
     assert "NotReady" in told(pool(), nodes=well_and_ill(1, 3))
 
 
+def test_a_pool_tells_how_good_its_last_purchase_was_as_long_as_there_is_a_record_of_it() -> None:
+    first, last, minimum = (request(f"default-pool-{number}", SMALL, "Ready") for number in (1, 2, 3))
+    first = replace(first, created_at=NOW - 90, spec=replace(first.spec, gap="the cheapest possible"))
+    last = replace(last, created_at=NOW - 60, spec=replace(last.spec, gap="at most 1.3 % above the cheapest possible"))
+    minimum = replace(minimum, created_at=NOW - 30)
+    known = world((), [pool()], [SMALL], requests=[first, last, minimum])
+    told = why_pool("default", known, Settings()).last_purchase
+    assert told == f"sim-small at {format_instant(NOW - 60)}, at most 1.3 % above the cheapest possible"
+    assert why_pool("default", world((), [pool()], [SMALL]), Settings()).last_purchase == ""
+
+
 @pytest.mark.parametrize(
     ("phase", "words"),
     [

@@ -77,7 +77,8 @@ def test_an_order_is_written_out_with_its_pods() -> None:
     assert isinstance(action, CreateNodeRequest)
     assert (action.pool.name, action.pool.uid) == ("default", "uid-default")
     resources = {"cpu": "2", "memory": str(4096 * 1024 * 1024), "pods": "110"}
-    assert action.spec == NodeRequestSpec("default", "sim-small", "fsn1", resources, ("default/a",), "Demand")
+    spec = NodeRequestSpec("default", "sim-small", "fsn1", resources, ("default/a",), gap="the cheapest possible")
+    assert action.spec == spec
     assert notes_by_reason(decision) == {
         "ScaleUp": [
             "NodePool default: orders 1 × sim-small in fsn1 for 1 pods, 0.0100 per hour, the cheapest possible"

@@ -41,6 +41,7 @@ class PoolAnswer(Struct, frozen=True, rename="camel", omit_defaults=True):
     nodes: int = 0
     in_flight: int = 0
     price_per_hour: str = "0"
+    last_purchase: str = ""
 
 
 def why_pool(name: str, snapshot: Snapshot, settings: Settings) -> PoolAnswer:
@@ -54,8 +55,18 @@ def why_pool(name: str, snapshot: Snapshot, settings: Settings) -> PoolAnswer:
         f"{each.name} {each.location}".strip(): f"{each.state}, {each.price_per_hour} per hour, {each.nodes} nodes"
         for each in status.offerings
     }
-    answer = _pool_in_a_sentence(snapshot.pools[name], status, settings)
-    return PoolAnswer(name, answer, conditions, offerings, status.nodes, status.in_flight, status.price_per_hour)
+    answer, bought = _pool_in_a_sentence(snapshot.pools[name], status, settings), _last_purchase(name, snapshot)
+    counts = status.nodes, status.in_flight, status.price_per_hour
+    return PoolAnswer(name, answer, conditions, offerings, *counts, bought)
+
+
+def _last_purchase(pool: str, snapshot: Snapshot) -> str:
+    """Its newest order for waiting pods, as long as there is a record of it, and how good the plan was."""
+    known = [each for each in snapshot.requests.values() if each.spec.pool == pool and each.spec.gap]
+    if not known:
+        return ""
+    newest = max(known, key=lambda each: (each.created_at, each.name))
+    return f"{newest.spec.target_offering} at {format_instant(newest.created_at)}, {newest.spec.gap}"
 
 
 def _pool_in_a_sentence(pool: NodePool, status: NodePoolStatus, settings: Settings) -> str:

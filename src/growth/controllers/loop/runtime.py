@@ -19,12 +19,12 @@ from typing import Any, Final, TypeVar
 import structlog
 
 from growth.controllers.loop.workers import Begin, ask_kept, end_workers, held_mib, open_workers
+from growth.model.settings import Settings
 from growth.runtime import Runtime, Servant
 
 Result = TypeVar("Result")
 Item = TypeVar("Item")
 
-MOST_WORKER_MIB: Final = 400  # of a worker at rest: a large question may leave it with memory that it never gives back
 _MOST_SERVANT_MIB: Final = 800  # of one that keeps what it has learned, which is much of it
 _THREADS: Final = 8  # for synchronous clients; the default ones stay free for name lookups
 
@@ -89,7 +89,8 @@ class _Worker:
 class SystemRuntime:
     """Clock, sleep, tasks and off-loading of a running process."""
 
-    def __init__(self, most_worker_mib: int = MOST_WORKER_MIB) -> None:
+    def __init__(self, most_worker_mib: int = Settings().solve_memory_mib) -> None:
+        """A large question may leave the worker with memory that it never gives back: one that holds more ends."""
         self._tasks: set[asyncio.Task[Any]] = set()
         self.worker = _Worker(most_worker_mib)
         self._servants: list[_Worker] = []

@@ -190,7 +190,8 @@ def _trust_after(dealt: Dealt, found: Survey, now: float) -> Trust:
 
 def _orders(dealt: Dealt, found: Survey, snapshot: Snapshot) -> tuple[Action, ...]:
     reason, planned = ("Buffer", _planned_entries) if found.is_virtual else ("Demand", _planned_pods)
-    return tuple(create_request(choice, snapshot, reason, planned(hand)) for choice, hand in dealt.orders)
+    gap = dealt.gap.removeprefix(", ")
+    return tuple(create_request(choice, snapshot, reason, planned(hand), gap=gap) for choice, hand in dealt.orders)
 
 
 def _planned_pods(hand: Hand) -> tuple[str, ...]:

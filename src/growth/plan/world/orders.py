@@ -88,9 +88,15 @@ class Purchases:
 
 
 def create_request(
-    choice: Choice, snapshot: Snapshot, reason: str, planned: tuple[str, ...] = (), replaces: tuple[str, ...] = ()
+    choice: Choice,
+    snapshot: Snapshot,
+    reason: str,
+    planned: tuple[str, ...] = (),
+    replaces: tuple[str, ...] = (),
+    gap: str = "",
 ) -> CreateNodeRequest:
-    return CreateNodeRequest(seen(snapshot.pools[choice.pool]), request_spec(choice, reason, planned, replaces))
+    spec = replace(request_spec(choice, reason, planned, replaces), gap=gap)
+    return CreateNodeRequest(seen(snapshot.pools[choice.pool]), spec)
 
 
 def request_spec(
