@@ -17,6 +17,7 @@ import msgspec
 from growth.model.labels import Labels
 from growth.model.node import DO_NOT_DISRUPT
 from growth.model.offering import CLUSTER_LABEL
+from growth.model.scheduler import SchedulerSettings
 from growth.model.settings import Settings
 from growth.providers.simulated import NodeTemplate
 from growth.sim.apiserver import objects
@@ -26,13 +27,16 @@ from growth.sim.apiserver.store import Write
 from growth.sim.clock import after
 from growth.sim.faults.faults import draw, is_wide
 from growth.sim.stories.oddities import ODDITIES
-from growth.sim.stories.reserves import RESERVES
+from growth.sim.stories.reserves import HOUR, RESERVES
 from growth.sim.stories.script import Behaviour, Script
 from growth.sim.stories.worlds import HASTY, WORLDS
 
 CHANCE_OF_EACH: Final = 0.2
 CHANCE_IN_A_WIDE_SEED: Final = 0.12
 CHANCE_OF_ONE_ALONE: Final = 0.04
+IMPROVING: Final = Settings(
+    scheduler=SchedulerSettings(enabled=True, improves=True, improvement_saving=100, moves_per_minute=3)
+)
 
 
 def chosen_behaviours(seed: str, wanted: tuple[str, ...] = ()) -> list[Behaviour]:
@@ -143,6 +147,17 @@ def spare_room(script: Script) -> None:
         script.at_some_time(partial(script.replicas, "popular", script.chance.randint(0, 8)))
     if script.chance.random() < 0.3:
         script.at_some_time(partial(script.cluster.delete, "CapacityBuffer", "spare", "default"), earliest=0.5)
+
+
+def moved_about(script: Script) -> None:
+    """Deployments of growth's scheduler grow and shrink for hours; their pods are moved where a place costs less."""
+    chance = script.chance
+    for number in range(4):
+        app = f"mover-{number}"
+        size = chance.choice(("300m", "700m", "1"))
+        script.cluster.create(deployment(app, chance.randint(2, 8), size, "512Mi", schedulerName="growth"))
+        for _ in range(2):
+            script.at_some_time(partial(script.cluster.scale, "Deployment", app, chance.randint(1, 8)))
 
 
 def warm_pool(script: Script) -> None:
@@ -292,6 +307,7 @@ BEHAVIOURS: Final[tuple[Behaviour, ...]] = (
     Behaviour("thinned out", thinned_out, HASTY),
     Behaviour("spare room", spare_room),
     Behaviour("warm pool", warm_pool),
+    Behaviour("moved about", moved_about, IMPROVING, is_wide=True, is_alone=True, lasts_seconds=6 * HOUR),
     *WORLDS,
     *RESERVES,
     *ODDITIES,
