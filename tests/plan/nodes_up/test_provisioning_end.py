@@ -9,7 +9,7 @@ from growth.model.decision import Decision
 from growth.model.instant import format_instant, parse_instant
 from growth.model.noderequest import NodeRequest, with_classes
 from growth.model.outcome import NoCapacity
-from growth.model.pod import class_checksum
+from growth.model.pod import Toleration, class_checksum
 from growth.plan.nodes_up import provisioning
 from growth.plan.world.turn import life_event, seen
 from tests.plan.builders import NOW, bound, machine, node, offering, pod, pool, request, world
@@ -114,6 +114,16 @@ def test_law_s4_one_pod_like_those_it_was_bought_for_makes_a_machine_of_use() ->
     ]
     stranger = bound(pod("agent", 0.5), NAME)
     assert plan(with_one(ready, pods=[pod("a"), stranger], nodes=here)).actions == ()
+
+
+def test_a_machine_whose_pods_are_gone_is_of_use_when_others_run_there() -> None:
+    ready = one("Ready", planned=["default/a"], created_at=NOW - 700, changed_at=NOW - 10, machine_id="m")
+    here, other = [node(NAME, of=SMALL)], replace(bound(pod("other", 0.5), NAME), phase="Running")
+    assert names_of_events(plan(with_one(ready, pods=[other], nodes=here))) == ["nodeUsed"]
+    assert plan(with_one(ready, pods=[other, pod("a")], nodes=here)).actions == ()  # its own still waits
+    assert plan(with_one(ready, pods=[replace(other, phase="Pending")], nodes=here)).actions == ()
+    everywhere = replace(bound(pod("agent", 0.5, tolerations=(Toleration(operator="Exists"),)), NAME), phase="Running")
+    assert plan(with_one(ready, pods=[everywhere], nodes=here)).actions == ()
 
 
 def test_law_s4_pods_made_anew_show_that_a_machine_was_in_vain() -> None:

@@ -28,10 +28,10 @@ from growth.model.api import LifeEvent
 from growth.model.decision import About, Note
 from growth.model.gang import name_of_gang
 from growth.model.instant import format_instant
-from growth.model.node import Node
+from growth.model.node import STARTUP_TAINT, Node
 from growth.model.noderequest import PROVISIONING, READY, UNMET, NodeRequest, classes_of, with_classes
 from growth.model.outcome import Outcome, TryLater
-from growth.model.pod import PodShape, class_checksum
+from growth.model.pod import Pod, PodShape, class_checksum
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.buffers.placement import BufferPlacement
@@ -54,6 +54,7 @@ from growth.plan.world.trials import (
 )
 from growth.plan.world.turn import about, instant_of, life_event, seen, with_request_phase
 from growth.solver.rules.fit import fits_alone, free_amounts
+from growth.solver.rules.taints import tolerates
 
 _MOST_FOR_A_BUFFER: Final = 3
 
@@ -119,13 +120,23 @@ def judged(request: NodeRequest, snapshot: Snapshot, *, is_due: bool) -> LifeEve
     planned, here = frozenset(request.planned_pods), snapshot.pods_by_node.get(request.name, ())
     waiting = (pod for pod in snapshot.waiting_pods if pod.nominated_node == request.name)
     awaiting = (pod for pod in waiting if pod.volumes_asked_at is not None)  # it has its place: a volume is missing
-    guests = (pod for pod in (*here, *awaiting) if not (pod.is_daemon or pod.is_mirror))
+    guests = [pod for pod in (*here, *awaiting) if not (pod.is_daemon or pod.is_mirror)]
     if any(
         pod.key in planned or class_checksum(pod.shape) in classes for pod in guests
     ):  # equal pods may change places
         return life_event(snapshot.now, USED_EVENT, with_classes(_TOOK, classes))
-    missed = _missed(request, snapshot, classes) if is_due else frozenset()
+    runs_others = any(pod.phase == "Running" and not _comes_past_taints(pod) for pod in guests)
+    missed = _missed(request, snapshot, classes) if is_due or runs_others else frozenset()
+    if runs_others and not missed:  # its own pods are gone, or have a place: the machine works all the same
+        return life_event(snapshot.now, USED_EVENT, with_classes(_TOOK, ()))
+    if not is_due:
+        return None
     return life_event(snapshot.now, NOT_USED_EVENT, with_classes(NOT_USED, missed)) if missed else None
+
+
+def _comes_past_taints(pod: Pod) -> bool:
+    """It runs wherever a kubelet does, and says nothing about others."""
+    return any(tolerates(each, STARTUP_TAINT) for each in pod.shape.tolerations)
 
 
 def _planned_classes(request: NodeRequest, snapshot: Snapshot) -> frozenset[str]:

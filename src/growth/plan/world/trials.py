@@ -3,9 +3,9 @@ renewal), and by pool status, which writes the answer down.
 
 A machine was bought in vain if it never became Ready, or if it took none of the pods it was bought for within five
 minutes although such pods still wait. It was of use if one of them came (where none was planned: when it is Ready).
-One whose pods are gone, or run elsewhere, says nothing; one that waits for others of a gang is of use so far. The
-NodeRequest says which (`verdict`); the pool's status keeps it for a day, so that neither a restart nor a record that
-goes forgets it, and a NodeRequest stays until it is there.
+One whose pods are gone, or run elsewhere, says nothing unless others run there; one that waits for others of a gang is
+of use so far. The NodeRequest says which (`verdict`); the pool's status keeps it for a day, so that neither a restart
+nor a record that goes forgets it, and a NodeRequest stays until it is there.
 
 | the pool | may have on its way |
 | --- | --- |
