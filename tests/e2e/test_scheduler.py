@@ -16,7 +16,7 @@ from tests.oracle.build import oracle_or_skip
 from tests.oracle.oracle import ask_all
 
 Json = dict[str, Any]
-NODES, PODS, RAW_PODS = 500, 5_000, 1_000
+NODES, PODS, RAW_PODS = 500, 3_000, 1_000
 SETTINGS = {
     "requestsPerSecond": 10_000,
     "leaderElection": False,
@@ -40,7 +40,7 @@ def test_growth_binds_as_quickly_as_kube_scheduler_and_never_against_its_rules(
         )
     assert _against_the_rules(*placed) == []
     assert refused == []
-    assert rates["growth"].per_second >= 0.9 * rates["kube-scheduler"].per_second
+    assert rates["growth"].per_second >= rates["kube-scheduler"].per_second
     assert rates["growth"].load_deviation <= 1.1 * rates["kube-scheduler"].load_deviation
 
 
