@@ -58,6 +58,7 @@ class Kubelets:
         self.scheme = scheme  # of the nodes' providerID
         self.alive: dict[str, Server | None] = {}  # nodes with a kubelet; None: played as kwok does
         self.died_at: dict[str, float] = {}
+        self.clocks_off_seconds = 0.0  # by which machines say when their nodes became Ready
         self.on_silence: Callable[[], None] = lambda: None  # after `died_at` has grown
         self.switched_off: dict[str, None] = {}  # nodes whose machine is still there
         self._never_ready: dict[str, None] = {}
@@ -115,7 +116,7 @@ class Kubelets:
                 self._start_later(key, pod)
 
     def _set_ready(self, node: Json) -> None:
-        now = format_instant(self._verbs.now())
+        now = format_instant(self._verbs.now() + self.clocks_off_seconds)
         ready = _ready("True", "KubeletReady", "kubelet is posting ready status")
         set_condition(node, {**ready, "lastHeartbeatTime": now}, now)
 

@@ -114,8 +114,18 @@ def refusing_webhook(script: Script) -> None:
         )
 
 
+def wrong_clocks(script: Script) -> None:
+    """Machines whose clocks are minutes off report when their nodes became Ready; load comes and goes."""
+    chance = script.chance
+    script.cluster.kubelets.clocks_off_seconds = chance.choice([-600.0, -120.0, 120.0, 600.0])
+    script.cluster.create(deployment("timeless", chance.randint(3, 8), "1500m", "1Gi"))
+    for share in (0.4, 0.7):
+        script.at(share * script.lasts_seconds, partial(script.replicas, "timeless", chance.randint(0, 10)))
+
+
 ODDITIES: Final[tuple[Behaviour, ...]] = (
     Behaviour("second guessed", second_guessed, HASTY, is_wide=True, settles_seconds=1800.0),
+    Behaviour("wrong clocks", wrong_clocks, is_wide=True, settles_seconds=1800.0),
     Behaviour("made again", made_again, is_wide=True),
     Behaviour("registered again", registered_again, is_wide=True, settles_seconds=1800.0),
     Behaviour(
