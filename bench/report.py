@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import resource
 import sys
 import time
@@ -59,6 +60,39 @@ def resident_mib() -> float:
 def peak_resident_mib() -> float:
     """The most memory this process ever held."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def family_cpu_seconds(process: int) -> float:
+    """Of a process and its children, the ended ones too."""
+    total = 0
+    for one in _family(process):
+        fields = Path(f"/proc/{one}/stat").read_text().rpartition(")")[2].split()
+        total += sum(int(each) for each in fields[11:15])
+    return total / os.sysconf("SC_CLK_TCK")
+
+
+def family_peak_mib(process: int) -> float:
+    """The most memory that a process and its children held, each at its own time."""
+    return sum(_status_mib(one, "VmHWM") for one in _family(process))
+
+
+def family_mib(process: int) -> float:
+    """What they hold now."""
+    return sum(_status_mib(one, "VmRSS") for one in _family(process))
+
+
+def _family(process: int) -> list[int]:
+    children = [
+        int(child)
+        for listed in Path(f"/proc/{process}/task").glob("*/children")
+        for child in listed.read_text().split()
+    ]
+    return [process, *(one for child in children for one in _family(child))]
+
+
+def _status_mib(process: int, field_name: str) -> float:
+    status = Path(f"/proc/{process}/status").read_text()
+    return next(int(line.split()[1]) for line in status.splitlines() if line.startswith(field_name)) / 1024
 
 
 @dataclass

@@ -17,7 +17,6 @@ The pool has had one node before, as in a cluster that is in use: a pool that ha
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import tempfile
 import time
@@ -31,7 +30,7 @@ from typing import Any
 import msgspec
 import yaml
 
-from bench.report import Report, main, parser
+from bench.report import Report, family_cpu_seconds, family_peak_mib, main, parser
 from bench.solver_inputs import data_folder, read_peer
 from growth.cli.plan.files import read_offerings
 from growth.model.instant import parse_instant
@@ -190,32 +189,10 @@ class Spent:
 @contextmanager
 def _spending(process: int) -> Iterator[Spent]:
     """CPU time of a process and its children, the ended ones too, and the most memory those that live held at once."""
-    spent, before = Spent(), _cpu_seconds(process)
+    spent, before = Spent(), family_cpu_seconds(process)
     yield spent
-    spent.cpu_seconds = _cpu_seconds(process) - before
-    spent.mib = sum(_peak_mib(one) for one in _family(process))
-
-
-def _family(process: int) -> list[int]:
-    children = [
-        int(child)
-        for listed in Path(f"/proc/{process}/task").glob("*/children")
-        for child in listed.read_text().split()
-    ]
-    return [process, *(one for child in children for one in _family(child))]
-
-
-def _cpu_seconds(process: int) -> float:
-    total = 0
-    for one in _family(process):
-        fields = Path(f"/proc/{one}/stat").read_text().rpartition(")")[2].split()
-        total += sum(int(each) for each in fields[11:15])
-    return total / os.sysconf("SC_CLK_TCK")
-
-
-def _peak_mib(process: int) -> float:
-    status = Path(f"/proc/{process}/status").read_text()
-    return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM")) / 1024
+    spent.cpu_seconds = family_cpu_seconds(process) - before
+    spent.mib = family_peak_mib(process)
 
 
 # --------------------------------------------------------------------------------- when what happened
