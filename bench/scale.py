@@ -9,7 +9,7 @@ caches.
 | fill_cpu_seconds, mib | of growth until its caches are full and it leads; what it holds then |
 | rest_cpu_share, requests_per_second, writes | while nothing changes, of one core; the lease is not counted |
 | tick_ms | the CPU time of a turn of the loop in which nothing changed |
-| judged_cpu_seconds | every node is judged anew: is it idle, could it be emptied? |
+| judged_cpu_seconds | one look at all nodes: is it idle, could it be emptied? Nothing is remembered |
 | churn_cpu_share | while 50 pods a second go and come |
 | burst_cpu_seconds, burst_seconds | from 1,000 new pods of 20 classes to the last NodeRequest, worker included |
 | stall_p999_ms, lease_late_seconds | how late a timer of the event loop fires; how much later than asked the lease is |

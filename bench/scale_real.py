@@ -7,6 +7,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import logging
 import multiprocessing
 import tempfile
 import time
@@ -17,6 +18,7 @@ from multiprocessing.connection import Connection as Pipe
 from pathlib import Path
 from typing import Any
 
+import structlog
 from msgspec.structs import replace
 
 from bench.manifests import pod_object
@@ -39,6 +41,7 @@ from growth.model.nodepool import PoolLimits
 from growth.model.settings import Settings
 from growth.model.snapshot import Memo
 from growth.plan.nodes_down import consolidation, scale_down
+from growth.plan.nodes_down.budgets import Recent
 from growth.providers.catalogue import built_in_catalogue
 from growth.providers.contract import Order
 from growth.providers.kwok import KwokProvider
@@ -259,6 +262,7 @@ def growing(kubeconfig: Path, most_nodes: int) -> Iterator[tuple[int, Ask]]:
 
 
 def _grow(pipe: Pipe, kubeconfig: Path, most_nodes: int) -> None:
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     asyncio.run(_grow_until_told(pipe, kubeconfig, most_nodes))
 
 
@@ -331,10 +335,10 @@ async def _answer(
 
 
 def _judged(loop: Loop, settings: Settings) -> float:
-    """CPU seconds in which every node is judged by somebody who remembers nothing."""
+    """CPU seconds of one look at all nodes by somebody who remembers nothing."""
     snapshot = loop.observer.snapshot()
     anew = replace(snapshot, memo=Memo())
     began_at = time.thread_time()
     scale_down.plan(anew, scale_down.Ledger(), settings)
-    consolidation.plan(anew, consolidation.Ledger(), settings)
+    consolidation.plan(anew, consolidation.Ledger(recent=Recent(1.0)), settings)
     return time.thread_time() - began_at
