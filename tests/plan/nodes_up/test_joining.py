@@ -28,6 +28,7 @@ from tests.plan.builders import (
     amounts,
     bound,
     daemon_pod,
+    machine,
     node,
     notes_by_reason,
     offering,
@@ -368,3 +369,17 @@ def test_a_node_whose_request_was_deleted_by_hand_is_opened_all_the_same() -> No
     assert [type(action) for action in plan(replace(alone, now=NOW + 1), first.ledger).actions] == [ReadyNode]
     unregistered = world((), [pool()], [SMALL], [starting(labels={REQUEST_LABEL: ""})])
     assert plan(unregistered).actions == ()
+
+
+@pytest.mark.parametrize("has_record", [False, True])
+def test_a_node_that_was_deleted_and_joins_again_is_registered_by_its_machine(has_record: bool) -> None:
+    requests = [request(NAME, SMALL, "Ready")] if has_record else []
+    again = starting(labels={REQUEST_LABEL: ""})
+    joined = world((), [pool()], [SMALL], [again], requests, machines=[machine(NAME, SMALL)])
+    (registered,) = plan(joined).actions
+    assert isinstance(registered, RegisterNode)
+    assert dict(registered.labels)[OFFERING_LABEL] == SMALL.name
+    opened = world((), [pool()], [SMALL], [starting()], requests, machines=[machine(NAME, SMALL)])
+    assert [type(action) for action in plan(opened).actions] == [ReadyNode]
+    given_back = world((), [pool()], [SMALL], [again], [request(NAME, SMALL, "Deprovisioning")])
+    assert plan(given_back).actions == ()

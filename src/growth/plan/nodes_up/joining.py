@@ -16,6 +16,7 @@ planned pods there itself.
 | all of them nominated, in a pool that does not let growth bind | ReadyNode at once (1) |
 | the same, with room for pods that are planned onto other new nodes | after those pods, a few seconds at most (2) |
 | registered and Ready, but its request was deleted | ReadyNode |
+| deleted while it served, and joined again | RegisterNode, by its machine, then ReadyNode |
 
 (1) The scheduler forgets a nomination when it next fails to place the pod. (2) Else the scheduler puts them here.
 
@@ -42,7 +43,6 @@ from growth.model.decision import Decision, Note, Settled
 from growth.model.gang import name_of_gang, waiting_gangs
 from growth.model.node import OFFERING_LABEL, POOL_LABEL, REQUEST_LABEL, STARTUP_TAINT, TEMPLATE, Node
 from growth.model.nodepool import NodePool
-from growth.model.noderequest import NodeRequest
 from growth.model.offering import Offering
 from growth.model.outcome import Accepted, Conflict, Outcome, Refused
 from growth.model.pod import Pod, PodShape
@@ -122,7 +122,8 @@ class _Look:
         request = expected.request
         node, pool = self._snapshot.nodes[request.name], self._snapshot.pools[request.spec.pool]
         if not is_registered(node):
-            self.turn.do(_register(node, pool, request, self._sold))
+            place = (request.spec.target_offering, request.spec.location)
+            self.turn.do(_register(node, pool, place, request.spec.planned_pods, self._sold))
         elif node.name in self.filling:
             self.held_since |= {name: at for name, at in self._ledger.held_since.items() if name == node.name}
         elif node.is_starting and is_initialised(node, request, pool):
@@ -192,12 +193,20 @@ class _Look:
         self.turn.do(ReadyNode(seen(node), tuple(taint for taint in node.taints if taint.key != STARTUP_TAINT.key)))
 
     def open_nodes_without_a_record(self) -> None:
-        """A request that was deleted by hand cannot open its node any more."""
-        for name, node in sorted(self._snapshot.nodes.items()):
-            if not node.is_starting or name in self._snapshot.requests or name in self._snapshot.removals:
+        """A request that was deleted by hand, or has done its work, cannot open its node any more. One that was deleted
+        and registered again by its kubelet begins anew: it is of growth by its machine.
+        """
+        snapshot = self._snapshot
+        for name, node in sorted(snapshot.nodes.items()):
+            has_record = name in snapshot.requests or name in snapshot.removals
+            if not node.is_starting or has_record or node.deleted_at is not None or node.malformed:
                 continue
-            if is_registered(node) and node.is_ready and node.deleted_at is None and not node.malformed:
+            machine = snapshot.machines.get(name)
+            if is_registered(node) and node.is_ready:
                 self._open(node)
+            elif machine is not None and not is_registered(node) and node.pool in snapshot.pools:
+                place = (machine.offering, machine.location)
+                self.turn.do(_register(node, snapshot.pools[node.pool], place, (), self._sold))
 
     def withdraw_stale_nominations(self) -> None:
         """Ours alone: the scheduler takes back its own."""
@@ -229,11 +238,12 @@ def _gangs_with_volumes(snapshot: Snapshot, scheduler: SchedulerSettings) -> fro
     return frozenset(name for name, pods in ours if any(why_not_bindable(pod, snapshot) for pod in pods))
 
 
-def _register(node: Node, pool: NodePool, request: NodeRequest, sold: Mapping[OfferingKey, Offering]) -> RegisterNode:
+def _register(
+    node: Node, pool: NodePool, place: OfferingKey, planned_pods: tuple[str, ...], sold: Mapping[OfferingKey, Offering]
+) -> RegisterNode:
     """What the node says of itself stays; only growth's own labels are written over. Taints it began with are not put
     back.
     """
-    place = (request.spec.target_offering, request.spec.location)
     offering = sold.get(place) or Offering(place[0], "", place[1], 0.0)
     wanted = node_labels(pool, offering, node.name)
     labels = tuple((key, value) for key, value in wanted.items() if key in _OUR_LABELS or key not in node.labels)
@@ -241,7 +251,7 @@ def _register(node: Node, pool: NodePool, request: NodeRequest, sold: Mapping[Of
     wanted_taints = boot_taints(pool)[: 1 + len(pool.spec.taints)] if node.is_starting else boot_taints(pool)
     here = {(taint.key, taint.effect) for taint in node.taints}
     missing = tuple(taint for taint in wanted_taints if (taint.key, taint.effect) not in here)
-    planned, digest = planned_annotation(request.spec.planned_pods), template_digest(pool.spec)
+    planned, digest = planned_annotation(planned_pods), template_digest(pool.spec)
     annotations = {**pool.spec.annotations, **planned, TEMPLATE: digest}
     return RegisterNode(seen(node), labels, tuple(sorted(annotations.items())), node.taints + missing)
 
