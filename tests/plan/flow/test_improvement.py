@@ -70,6 +70,17 @@ def test_nobody_is_moved_while_somebody_waits() -> None:
     assert evicted(plan(crowded(waiting))) == []
 
 
+def test_a_pod_that_has_long_been_without_a_place_does_not_stop_moves() -> None:
+    def beside(seconds: float) -> Decision[Ledger]:
+        hopeless = any_pod("w", 64, scheduler_name="growth", unschedulable_at=NOW - seconds)
+        return plan(crowded(hopeless), plan(crowded(hopeless)).ledger)
+
+    lately, long_ago = beside(60), beside(3600)
+    assert (evicted(lately), len(evicted(long_ago))) == ([], 1)
+    assert lately.again_at is not None
+    assert lately.again_at > NOW  # and it is not looked at over and over
+
+
 def test_no_more_are_moved_in_a_minute_than_was_set() -> None:
     many = world([running(f"p{number}", cpu=0.25) for number in range(16)], nodes=[node("n1"), node("n2")])
     few = replace(ON, scheduler=replace(ON.scheduler, moves_per_minute=3, improvement_saving=0))

@@ -1,5 +1,6 @@
 """Which running pods are moved because their place costs more than another one would? Off unless it is turned on
-(`improves`). Asked by scheduling once a minute, while no pod of growth's scheduler waits.
+(`improves`). Asked by scheduling once a minute, while nobody is to be placed. A pod of growth's scheduler that has been
+without a place for ten minutes is not waited for: one that is hopeless must not stop everything.
 
     comparison: what must be known → the keeper: `find_moves` (`solver/flow/savings`) → EvictPod for the best few; the
     successor of each is placed by the next round, on the place that was found or a better one
@@ -28,6 +29,7 @@ from growth.model.decision import Note
 from growth.model.disruption import PodDisruptionBudget
 from growth.model.gang import name_of_gang
 from growth.model.pod import Pod
+from growth.model.scheduler import SchedulerSettings
 from growth.model.settings import Settings
 from growth.model.snapshot import EMPTY, PodGroups, Snapshot
 from growth.plan.evictions import Evictability
@@ -40,7 +42,16 @@ from growth.solver.flow.changes import FleetState, Told
 from growth.solver.flow.savings import Move, find_moves
 
 _LOOK_SECONDS: Final = 60.0
+HOPE_SECONDS: Final = 600.0
 REST_SECONDS: Final = 3600.0  # so long after one of its pods was made an owner is left alone
+
+
+def does_anybody_hope(snapshot: Snapshot, scheduler: SchedulerSettings) -> bool:
+    """Is there a pod of ours that may soon have a place, which a move could take?"""
+    return any(
+        is_ours(pod, scheduler) and (pod.unschedulable_at is None or snapshot.now < pod.unschedulable_at + HOPE_SECONDS)
+        for pod in snapshot.waiting_pods
+    )
 
 
 def next_look(known_at: float, snapshot: Snapshot, settings: Settings, turn: Turn) -> float:
@@ -48,7 +59,7 @@ def next_look(known_at: float, snapshot: Snapshot, settings: Settings, turn: Tur
     if not settings.scheduler.improves:
         return known_at
     at = known_at if known_at > 0.0 else snapshot.now + _LOOK_SECONDS
-    turn.wake(at)
+    turn.wake(at if at > snapshot.now else snapshot.now + _LOOK_SECONDS)  # others come first: then at the next look
     return at
 
 
@@ -132,7 +143,7 @@ def _moves(told: Told, asked: Comparison, pods: list[Pod], most: int) -> tuple[M
 def carry_out(moves: Iterable[Move], asked: FleetState, snapshot: Snapshot, settings: Settings, turn: Turn) -> None:
     """What is still true of the answer: the pod and its owner are as they were, and the place is there."""
     chosen = tuple(moves)
-    if not chosen or any(is_ours(pod, settings.scheduler) for pod in snapshot.waiting_pods):
+    if not chosen or does_anybody_hope(snapshot, settings.scheduler):
         return
     owners = {move.pod.owner.uid for move in chosen if move.pod.owner is not None}
     every = [pod for pods in snapshot.pods_by_node.values() for pod in pods]

@@ -37,7 +37,7 @@ from growth.model.outcome import Accepted, Refused, Unknown
 from growth.model.pod import Pod
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
-from growth.plan.flow.improvement import carry_out, comparison, next_look
+from growth.plan.flow.improvement import carry_out, comparison, does_anybody_hope, next_look
 from growth.plan.flow.keeper import Keeper, RoundAnswer, RoundProblem
 from growth.plan.flow.preemption import NOBODY, Preempting, Wanting, Wishes, is_leaving, make_way, wishes
 from growth.plan.flow.queue import (
@@ -99,7 +99,7 @@ def question(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> AskedRou
     if not scheduler.enabled or not ledger.is_back or snapshot.now < ledger.hold_until:
         return None
     if not any(is_ours(pod, scheduler) for pod in snapshot.waiting_pods):
-        return _comparing(snapshot, ledger, settings)
+        return _comparing(AskedRound(None, Queue(), ledger.fleet, NOBODY), snapshot, ledger, settings)
     assigned = assignments(snapshot)
     held = held_room(snapshot, settings, assigned)
     pods_by_node = with_held_room(snapshot, held)
@@ -114,7 +114,8 @@ def question(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> AskedRou
     holding = frozenset(pod.uid for pods in held.values() for pod in pods)
     wished = wishes(wanting, ledger.preempting, holding, snapshot, settings)
     if not queue.due and not wished.wanting:
-        return AskedRound(None, queue, ledger.fleet, wished)
+        idle = AskedRound(None, queue, ledger.fleet, wished)
+        return _comparing(idle, snapshot, ledger, settings) or idle
     problem = RoundProblem(
         change,
         scheduler,
@@ -129,14 +130,15 @@ def question(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> AskedRou
     return AskedRound(problem, queue, fleet, wished, hands)
 
 
-def _comparing(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> AskedRound | None:
-    """Nobody waits: are running pods where they should be?"""
-    if not settings.scheduler.improves or not 0.0 < ledger.improve_at <= snapshot.now:
+def _comparing(idle: AskedRound, snapshot: Snapshot, ledger: Ledger, settings: Settings) -> AskedRound | None:
+    """Nobody is to be placed: are running pods where they should be?"""
+    is_due = settings.scheduler.improves and 0.0 < ledger.improve_at <= snapshot.now
+    if not is_due or does_anybody_hope(snapshot, settings.scheduler):
         return None
     here = with_held_room(snapshot, held_room(snapshot, settings, assignments(snapshot)))
     fleet, change = ledger.fleet.follow(snapshot.nodes, here, snapshot.volumes, snapshot.namespaces)
     problem = RoundProblem(change, settings.scheduler, comparison=comparison(snapshot, settings))
-    return AskedRound(problem, Queue(), fleet, NOBODY)
+    return replace(idle, problem=problem, fleet=fleet)
 
 
 def _hands(
@@ -260,7 +262,7 @@ def _carried_out(
             is_back=not placed,
             preempting=make_way(answer.ways, question.wished, ledger.preempting, snapshot, turn),
             silences=ledger.silences if queue.has_more else 0,
-            improve_at=next_look(0.0, snapshot, settings, turn) if is_compared else ledger.improve_at,
+            improve_at=next_look(0.0 if is_compared else ledger.improve_at, snapshot, settings, turn),
             told=ledger.told,
         )
     )
