@@ -256,6 +256,7 @@ def growing(kubeconfig: Path, most_nodes: int) -> Iterator[tuple[int, Ask]]:
         ours.recv()
         yield process.pid or 0, ask
         ask("stop")
+        process.join(15)  # with its worker
     finally:
         process.terminate()
         process.join(10)
