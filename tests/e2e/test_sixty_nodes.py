@@ -18,18 +18,27 @@ import pytest
 from growth.model.instant import parse_instant
 from tests.e2e.controlplane.cluster import ControlPlane
 from tests.e2e.manifests import deployment
-from tests.e2e.running import USER, GrowthProcess, node_pool, refused_calls, running_growth, wait_for_running
+from tests.e2e.running import (
+    SOON_LEADS,
+    USER,
+    GrowthProcess,
+    node_pool,
+    refused_calls,
+    running_growth,
+    wait_for_running,
+)
 from tests.e2e.test_consolidation import marks, ours
 
 Json = dict[str, Any]
 QUICK = {
+    **SOON_LEADS,
     "plans": {
         "scaleDownDelaySeconds": 3,
         "settlingSeconds": 5,
         "disruptionWindowSeconds": 0,
-        "consolidationIntervalSeconds": 2,
+        "consolidationIntervalSeconds": 1,
         "scaleDownHeadroom": 0.05,
-    }
+    },
 }
 PENDING_SECONDS = 30.0
 ENDERS = (
