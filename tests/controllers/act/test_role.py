@@ -60,9 +60,23 @@ def test_only_the_provider_whose_machines_are_nodes_may_create_nodes() -> None:
 
 
 def test_the_lease_is_a_right_in_our_own_namespace_only() -> None:
-    kinds = {(each["kind"], str(each.get("rules", ""))) for each in manifests(Features("kwok"), "here")}
+    kinds = {
+        (each["kind"], str(each.get("rules", ""))) for each in manifests(Features("kwok", stands_in=False), "here")
+    }
     assert not any(kind == "ClusterRole" and "leases" in text for kind, text in kinds)
     assert any(kind == "Role" and "leases" in text for kind, text in kinds)
+
+
+def test_who_stands_in_for_kube_scheduler_may_read_its_lease_and_no_other() -> None:
+    of_leases = [each for each in rules(rights(Features("kwok", stands_in=True))) if each["resources"] == ["leases"]]
+    assert of_leases == [
+        {
+            "apiGroups": ["coordination.k8s.io"],
+            "resources": ["leases"],
+            "resourceNames": ["kube-scheduler"],
+            "verbs": ["list", "watch"],
+        }
+    ]
 
 
 def test_rules_of_one_resource_are_merged_and_sorted() -> None:
@@ -144,7 +158,9 @@ def test_turning_something_off_never_adds_a_right(
 def test_the_settings_say_which_features_there_are() -> None:
     gates = "PoolAutoscaler=false,CapacityBuffer=false"
     found = features_of(load_configuration(None, {}, {"featureGates": gates, "observe": True, "provider": "hetzner"}))
-    assert found == Features("hetzner", acts=False, serves_buffers=False, serves_warm_pools=False, schedules=False)
+    assert found == Features(
+        "hetzner", acts=False, serves_buffers=False, serves_warm_pools=False, schedules=False, stands_in=False
+    )
 
 
 def test_the_lease_is_bound_to_its_name_but_for_its_creation() -> None:
