@@ -31,7 +31,7 @@ class Case:
             for each in ("capacity", "allocatable"):
                 made["status"][each] |= {GOODS: str(goods)}
             self.api.post(NODE, made)
-        self.until(
+        self.wait_until(
             lambda: {name_of(each) for each in self.at_rest(NODE) if _is_ready(each)} >= set(names), "Ready nodes"
         )
         return names
@@ -72,17 +72,19 @@ class Case:
     def change(self, path: str, body: Json) -> None:
         assert self.api.ask("PATCH", path, body, "application/merge-patch+json").good
 
-    def until(self, condition: Callable[[], object], what: str, seconds: float = 20.0) -> None:
+    def wait_until(self, condition: Callable[[], object], what: str, seconds: float = 20.0) -> None:
         self.cluster.wait_until(condition, f"{self.name}: {what}", seconds)
 
-    def runs(self, name: str, node: str = "") -> None:
+    def expect_placed(self, name: str, node: str = "") -> None:
         """It gets a node, this one if one is named."""
-        self.until(lambda: name in self.places(), f"{name} has a node")
+        self.wait_until(lambda: name in self.places(), f"{name} has a node")
         assert not node or self.places()[name] == node
 
-    def waits(self, name: str, because: str) -> None:
+    def expect_waiting(self, name: str, because: str) -> None:
         """It is told that it has no place, and why, and has none."""
-        self.until(lambda: because in self.told(name), f"{name} is told: {because}; it was told: {self.told(name)}")
+        self.wait_until(
+            lambda: because in self.told(name), f"{name} is told: {because}; it was told: {self.told(name)}"
+        )
         assert name not in self.places()
 
     def told(self, name: str) -> str:
@@ -96,9 +98,9 @@ class Case:
             self.api.ask("DELETE", f"{path}?propagationPolicy=Background")
         for path in (POD, POD.replace("default", "kube-system")):
             self.api.ask("DELETE", f"{path}?gracePeriodSeconds=0")
-        self.until(lambda: not self.api.get(POD)["items"], "no pods are left")
+        self.wait_until(lambda: not self.api.get(POD)["items"], "no pods are left")
         self.api.ask("DELETE", NODE)
-        self.until(lambda: not self.api.get(NODE)["items"], "no nodes are left")
+        self.wait_until(lambda: not self.api.get(NODE)["items"], "no nodes are left")
         self.api.close()
 
 

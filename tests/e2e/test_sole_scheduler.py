@@ -81,25 +81,25 @@ def test_resources_of_every_kind_are_respected(case: Case) -> None:
     case.nodes(2)
     for number in range(2):
         case.pod(f"filler-{number}", requests={"cpu": "3"})
-    case.until(lambda: len(set(case.places().values())) == 2, "one filler on each node")
+    case.wait_until(lambda: len(set(case.places().values())) == 2, "one filler on each node")
     case.pod("cpu", requests={"cpu": "2"})
     case.pod("disk", requests={"ephemeral-storage": "101Gi"})
     case.pod("goods", 11)
     case.pod("fits", requests={"cpu": "1"})
-    case.runs("fits")
-    case.waits("cpu", "insufficient cpu")
-    case.waits("disk", "insufficient ephemeral-storage")
-    case.waits("goods", f"insufficient {GOODS}")
+    case.expect_placed("fits")
+    case.expect_waiting("cpu", "insufficient cpu")
+    case.expect_waiting("disk", "insufficient ephemeral-storage")
+    case.expect_waiting("goods", f"insufficient {GOODS}")
 
 
 def test_overhead_of_a_runtime_class_is_counted(case: Case) -> None:
     case.nodes()
     case.pod("first", 4, runtimeClassName="heavy")  # 4 + 3 of 10
-    case.runs("first")
+    case.expect_placed("first")
     case.pod("second", 1, runtimeClassName="heavy")
-    case.waits("second", f"insufficient {GOODS}")
+    case.expect_waiting("second", f"insufficient {GOODS}")
     case.pod("light", 3)
-    case.runs("light")
+    case.expect_placed("light")
 
 
 def test_node_selectors_and_required_affinity_are_respected(case: Case) -> None:
@@ -109,13 +109,13 @@ def test_node_selectors_and_required_affinity_are_respected(case: Case) -> None:
     case.pod("attracted", affinity=affinity("site", first, "other"))
     case.pod("repelled", affinity=affinity("site", first, operator="NotIn"))
     case.pod("strange", affinity=affinity("site", "bar"))
-    case.runs("matches", second)
-    case.runs("attracted", first)
-    case.runs("repelled", second)
-    case.waits("nowhere", "Unschedulable")
-    case.waits("strange", "Unschedulable")
+    case.expect_placed("matches", second)
+    case.expect_placed("attracted", first)
+    case.expect_placed("repelled", second)
+    case.expect_waiting("nowhere", "Unschedulable")
+    case.expect_waiting("strange", "Unschedulable")
     case.change(f"{NODE}/{first}", {"metadata": {"labels": {"label": "nonempty"}}})
-    case.runs("nowhere", first)
+    case.expect_placed("nowhere", first)
 
 
 def test_host_ports_conflict_by_address_port_and_protocol(case: Case) -> None:
@@ -130,9 +130,9 @@ def test_host_ports_conflict_by_address_port_and_protocol(case: Case) -> None:
     taking("another-protocol", 54321, "10.0.0.7", "UDP")
     taking("everywhere", 54322, "0.0.0.0")  # noqa: S104 - that it means every address is what is tried
     for name in ("loopback", "another-address", "another-protocol", "everywhere"):
-        case.runs(name, node)
+        case.expect_placed(name, node)
     taking("too-late", 54322, "127.0.0.1")
-    case.waits("too-late", "port")
+    case.expect_waiting("too-late", "port")
 
 
 def test_taints_keep_pods_away_that_do_not_tolerate_them(case: Case) -> None:
@@ -140,10 +140,10 @@ def test_taints_keep_pods_away_that_do_not_tolerate_them(case: Case) -> None:
     [node] = case.nodes(taints=[taint])
     case.pod("tolerates", tolerations=[{**taint, "operator": "Equal"}])
     case.pod("does-not")
-    case.runs("tolerates", node)
-    case.waits("does-not", "kind=special:NoSchedule")
+    case.expect_placed("tolerates", node)
+    case.expect_waiting("does-not", "kind=special:NoSchedule")
     case.change(f"{NODE}/{node}", {"spec": {"taints": None}})
-    case.runs("does-not", node)
+    case.expect_placed("does-not", node)
 
 
 def test_pods_go_where_they_are_preferred(case: Case) -> None:
@@ -151,7 +151,7 @@ def test_pods_go_where_they_are_preferred(case: Case) -> None:
     case.nodes(2, taints=soft)
     [clean] = case.nodes()
     case.pod("avoids")
-    case.runs("avoids", clean)
+    case.expect_placed("avoids", clean)
 
 
 def test_a_daemon_set_gets_one_pod_on_every_node_also_on_one_that_takes_no_others(case: Case) -> None:
@@ -160,26 +160,26 @@ def test_a_daemon_set_gets_one_pod_on_every_node_also_on_one_that_takes_no_other
     made = deployment("agent", 1)
     body = {**made, "kind": "DaemonSet", "spec": {key: made["spec"][key] for key in ("selector", "template")}}
     case.api.post(SET.replace("replicasets", "daemonsets"), body)
-    case.until(lambda: sorted(case.places().values()) == names, "one pod on each node")
+    case.wait_until(lambda: sorted(case.places().values()) == names, "one pod on each node")
 
 
 def test_pods_with_gates_wait_until_the_last_gate_is_open(case: Case) -> None:
     case.nodes()
     for name in ("opened", "closed"):
         case.pod(name, schedulingGates=[{"name": "example.com/a"}, {"name": "example.com/b"}])
-    case.waits("opened", "SchedulingGated")
+    case.expect_waiting("opened", "SchedulingGated")
     case.change(f"{POD}/opened", {"spec": {"schedulingGates": [{"name": "example.com/b"}]}})
-    case.waits("opened", "SchedulingGated")
+    case.expect_waiting("opened", "SchedulingGated")
     case.change(f"{POD}/opened", {"spec": {"schedulingGates": []}})
-    case.runs("opened")
-    case.waits("closed", "SchedulingGated")
+    case.expect_placed("opened")
+    case.expect_waiting("closed", "SchedulingGated")
 
 
 def test_what_growth_cannot_place_is_told_why(case: Case) -> None:
     case.nodes()
     container = {"name": "gpu", "resourceClaimName": "gpu"}
     case.pod("claims", resourceClaims=[container])
-    case.waits("claims", "SchedulerError: growth allocates no resource claims")
+    case.expect_waiting("claims", "SchedulerError: growth allocates no resource claims")
 
 
 # ----------------------------------------------------------------------------------------- spread
@@ -188,9 +188,9 @@ def test_what_growth_cannot_place_is_told_why(case: Case) -> None:
 def test_four_replicas_are_spread_evenly_over_two_nodes(case: Case) -> None:
     names = case.nodes(2)
     case.pod("crowd", 8, nodeSelector={"site": names[0]})
-    case.runs("crowd")
+    case.expect_placed("crowd")
     case.replicas("even", 4, labels={"even": "yes"}, topologySpreadConstraints=spread("even"))
-    case.until(lambda: len(case.places()) == 5, "all have a node")
+    case.wait_until(lambda: len(case.places()) == 5, "all have a node")
     found = [node for name, node in case.places().items() if name.startswith("even")]
     assert sorted(found) == [names[0]] * 2 + [names[1]] * 2
 
@@ -198,9 +198,9 @@ def test_four_replicas_are_spread_evenly_over_two_nodes(case: Case) -> None:
 def test_a_preferred_spread_sends_a_pod_to_the_emptier_side(case: Case) -> None:
     first, second = case.nodes(2)
     case.replicas("many", 4, labels={"even": "yes"}, nodeSelector={"site": first})
-    case.until(lambda: len(case.places()) == 4, "all on one side")
+    case.wait_until(lambda: len(case.places()) == 4, "all on one side")
     case.pod("next", 1, labels={"even": "yes"}, topologySpreadConstraints=spread("even", "ScheduleAnyway"))
-    case.runs("next", second)
+    case.expect_placed("next", second)
 
 
 # ------------------------------------------------------------------------------------- preemption
@@ -210,34 +210,34 @@ def test_a_pod_of_high_priority_gets_the_place_of_the_lowest(case: Case) -> None
     first, second = case.nodes(2)
     case.pod("low", 7, priorityClassName="low", nodeSelector={"site": first})
     case.pod("medium", 7, priorityClassName="medium", nodeSelector={"site": second})
-    case.runs("low")
-    case.runs("medium")
+    case.expect_placed("low")
+    case.expect_placed("medium")
     case.change(f"{POD}/low", {"metadata": {"finalizers": ["example.com/held"]}})  # to be looked at when it goes
     case.pod("high", 7, priorityClassName="high")
-    case.until(lambda: "low" not in case.pods(), "the lowest makes way")
+    case.wait_until(lambda: "low" not in case.pods(), "the lowest makes way")
     [gone] = [each for each in case.api.get(POD)["items"] if name_of(each) == "low"]
     assert any(each["type"] == "DisruptionTarget" for each in gone["status"]["conditions"])
     assert case.pods()["high"]["status"].get("nominatedNodeName") == first
     case.change(f"{POD}/low", {"metadata": {"finalizers": None}})
-    case.runs("high", first)
+    case.expect_placed("high", first)
     assert "medium" in case.places()
 
 
 def test_a_critical_pod_gets_the_place_of_a_lower_one(case: Case) -> None:
     case.nodes()
     case.pod("low", 7, priorityClassName="low")
-    case.runs("low")
+    case.expect_placed("low")
     case.pod("critical", 7, where="kube-system", priorityClassName="system-cluster-critical")
-    case.until(lambda: case.pods("kube-system")["critical"]["spec"].get("nodeName"), "the critical pod runs")
+    case.wait_until(lambda: case.pods("kube-system")["critical"]["spec"].get("nodeName"), "the critical pod runs")
     assert "low" not in case.pods()
 
 
 def test_who_must_not_preempt_waits(case: Case) -> None:
     case.nodes()
     case.pod("low", 7, priorityClassName="low")
-    case.runs("low")
+    case.expect_placed("low")
     case.pod("peaceful", 7, priorityClassName="peaceful")
-    case.waits("peaceful", GOODS)
+    case.expect_waiting("peaceful", GOODS)
     assert "low" in case.places()
 
 
@@ -245,11 +245,11 @@ def test_the_least_important_replica_sets_lose_their_pods_and_the_others_none(ca
     case.nodes(goods=1000)
     for number, goods in ((1, 200), (2, 300), (3, 450)):
         case.replicas(f"set-{number}", 1, goods=goods, priorityClassName=f"p{number}")
-    case.until(lambda: len(case.places()) == 3, "three sets run")
+    case.wait_until(lambda: len(case.places()) == 3, "three sets run")
     before = set(case.places())
     case.replicas("set-4", 1, goods=500, priorityClassName="p4")
-    case.until(lambda: any(name.startswith("set-4") for name in case.places()), "the fourth runs")
-    case.until(lambda: len(case.pods()) == 4, "pods that made way are there again, and wait")
+    case.wait_until(lambda: any(name.startswith("set-4") for name in case.places()), "the fourth runs")
+    case.wait_until(lambda: len(case.pods()) == 4, "pods that made way are there again, and wait")
     after = set(case.places())
     assert sorted(name[:5] for name in before & after) == ["set-3"]
     assert sorted(name[:5] for name in after) == ["set-3", "set-4"]
@@ -262,10 +262,10 @@ def test_as_many_make_way_as_a_spread_needs(case: Case) -> None:
     case.pod("high", 9, labels=counted, priorityClassName="high", nodeSelector={"site": first})
     for number in range(3):
         case.pod(f"low-{number}", 3, labels=counted, priorityClassName="low", nodeSelector={"site": second})
-    case.until(lambda: len(case.places()) == 4, "four run")
+    case.wait_until(lambda: len(case.places()) == 4, "four run")
     rule = spread("counted")
     case.pod("medium", 3, labels=counted, priorityClassName="medium", topologySpreadConstraints=rule)
-    case.runs("medium", second)
+    case.expect_placed("medium", second)
     assert sorted(name[:3] for name in case.places()) == ["hig", "low", "med"]
 
 
@@ -286,21 +286,23 @@ def test_while_kube_scheduler_renews_its_lease_its_pods_are_left_to_it(case: Cas
     process = cluster.processes["kube-scheduler"]
     case.nodes()
     case.pod("before")
-    case.runs("before")
+    case.expect_placed("before")
     process.command.extend(LEASING)
     try:
         cluster.start_component("kube-scheduler")
-        case.until(lambda: "LeftToKubeScheduler" in growth.log_path.read_text(), "growth sees the Lease")
-        case.until(lambda: is_told(growth, "are left to kube-scheduler"), "the probe says so")
+        case.wait_until(lambda: "LeftToKubeScheduler" in growth.log_path.read_text(), "growth sees the Lease")
+        case.wait_until(lambda: is_told(growth, "are left to kube-scheduler"), "the probe says so")
         growth.kill()
         growth.start()  # and sees it at its start as well
-        case.until(lambda: growth.log_path.read_text().count("LeftToKubeScheduler") == 2, "it says so at its start")
+        case.wait_until(
+            lambda: growth.log_path.read_text().count("LeftToKubeScheduler") == 2, "it says so at its start"
+        )
         assert "are left to kube-scheduler" in doctor(case)
         case.pod("between")
-        case.runs("between")
+        case.expect_placed("between")
         cluster.stop_component("kube-scheduler", kill=True)
         case.pod("after")
-        case.runs("after")
+        case.expect_placed("after")
     finally:
         del process.command[-len(LEASING) :]
     found = binders(cluster)

@@ -54,7 +54,7 @@ from growth.plan.world.trials import (
 )
 from growth.plan.world.turn import about, instant_of, life_event, seen, with_request_phase
 from growth.solver.rules.fit import fits_alone, free_amounts
-from growth.solver.rules.taints import tolerates
+from growth.solver.rules.taints import stays_under
 
 _MOST_FOR_A_BUFFER: Final = 3
 
@@ -136,7 +136,7 @@ def judged(request: NodeRequest, snapshot: Snapshot, *, is_due: bool) -> LifeEve
 
 def _comes_past_taints(pod: Pod) -> bool:
     """It runs wherever a kubelet does, and says nothing about others."""
-    return any(tolerates(each, STARTUP_TAINT) for each in pod.shape.tolerations)
+    return stays_under((STARTUP_TAINT,), pod.shape.tolerations)
 
 
 def _planned_classes(request: NodeRequest, snapshot: Snapshot) -> frozenset[str]:
