@@ -132,8 +132,16 @@ def test_it_is_more_ten_minutes_after_the_first_order() -> None:
     orders = [request(name, SMALL, "Ready", created_at=NOW - ago) for name, ago in (("a", 100), ("b", 300))]
     found = Brake(of(*nodes(0, 3), requests=orders)).allowance("default")
     assert found is not None
-    assert found[1] == NOW + 300
+    assert found[1] == NOW + 300 + 1  # written times are rounded down
     assert "at most 3 machines are bought for NodePool default in 10 minutes" in found[0].name
+
+
+def test_an_order_whose_written_time_was_rounded_down_counts_until_ten_minutes_are_over() -> None:
+    left_at, now = NOW - 599.2, NOW + 0.4
+    events = (LifeEvent(format_instant(left_at), ACCEPTED),)
+    waited = request("a", SMALL, "Ready", created_at=left_at - 60)
+    order = replace(waited, status=replace(waited.status, events=events))
+    assert left(replace(of(*nodes(0, 3), requests=[order]), now=now)) == 2
 
 
 # ------------------------------------------------------------------------------------- what it holds

@@ -51,7 +51,7 @@ LONGEST_RELEASE_SECONDS: Final = 86_400.0
 BRAKED: Final = "Braked"  # the condition of pools for which it holds
 FEWEST_MACHINES: Final = 3
 MACHINES_SHARE: Final = 0.25
-AGAIN_SECONDS: Final = 600.0
+AGAIN_SECONDS: Final = 600.0 + 1.0  # objects tell times in whole seconds, rounded down
 
 _IS_OFF: Final = ("stopped", "deleting")
 
