@@ -12,6 +12,8 @@ from growth.kube.api.client import Client
 from growth.kube.api.errors import Refused
 from growth.kube.api.resources import NODES, PODS
 from growth.kube.api.transport import Request, Response
+from growth.kube.cache.pods import PodCache
+from growth.kube.codec import Codec
 from growth.model.action import Seen
 from growth.model.node import STARTUP_TAINT
 from growth.model.outcome import Conflict, Outcome, TryLater
@@ -101,7 +103,7 @@ class Counting:
 def test_those_who_ask_at_the_same_time_share_one_look_and_its_failure(forbids: bool, requests: int) -> None:
     async def story(house: Gatehouse) -> Outcome | None:
         line = Counting(house, forbids=forbids)
-        gate = BindGate(Client(line, house.runtime), house.runtime.monotonic)
+        gate = BindGate(Client(line, house.runtime), house.runtime.monotonic, PodCache(Codec()))
         askers = [house.runtime.spawn(f"asker {number}", is_refused(gate)) for number in range(5)]
         assert [await asker for asker in askers] == [forbids] * 5
         assert line.requests == requests

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
+from msgspec import Raw
 
 from growth.controllers.act.looks import BindGate
 from growth.controllers.act.pods import bind_pods, write_pods_unscheduled
@@ -12,6 +14,9 @@ from growth.kube.api.client import Client
 from growth.kube.api.errors import Conflict
 from growth.kube.api.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, Resource
 from growth.kube.api.transport import Request, Response
+from growth.kube.cache.pods import PodCache
+from growth.kube.codec import Codec
+from growth.kube.watch.stream import ChangeType
 from growth.model.action import (
     Assignment,
     BindPods,
@@ -34,12 +39,14 @@ class Caches:
     def __init__(self, *nodes: str) -> None:
         self.nodes = nodes
         self.where: dict[str, str] = {}
+        self.pods = PodCache(Codec())
 
     def has_node(self, name: str) -> bool:
         return name in self.nodes
 
-    def bound(self, pod: str, uid: str, node: str) -> None:
+    def bound(self, pod: str, uid: str, node: str, asked_at: float) -> None:
         self.where[pod] = node
+        self.pods.bound(pod, uid, node, asked_at)
 
     def learned(self, resource: Resource, body: bytes) -> None:
         assert resource in (PODS, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES)
@@ -69,7 +76,9 @@ class Stage:
         self.caches = Caches(*nodes)
         client = Client(self.line, self.bench.runtime)
         parts = {"client": client, "caches": self.caches, "runtime": self.bench.runtime}
-        self.tools: Any = type("Tools", (), {**parts, "gate": BindGate(client, self.bench.runtime.monotonic)})()
+        self.tools: Any = type(
+            "Tools", (), {**parts, "gate": BindGate(client, self.bench.runtime.monotonic, self.caches.pods)}
+        )()
         for each in (*(node(name) for name in nodes), *(pod(f"p{number}") for number in range(pods))):
             self.bench.api.verbs.create(BY_NAME[each["kind"]], each, "user")
 
@@ -92,6 +101,27 @@ def test_pods_are_bound_so_many_at_a_time_and_the_caches_know_at_once() -> None:
         assert {stage.read(number)["spec"]["nodeName"] for number in (0, 2)} == {"a"}
         assert len(stage.caches.where) == 10
         assert stage.line.looks == 2  # one at each node
+
+    run_virtual(story())
+
+
+def test_nodes_are_not_read_while_the_watch_shows_what_we_have_just_bound() -> None:
+    async def story() -> None:
+        stage = Stage(4, "a", "b", "c")
+        seen = [stage.seen(number) for number in range(4)]
+        for number in range(4):
+            stage.caches.pods.changed(ChangeType.ADDED, Raw(msgspec.json.encode(stage.read(number))))
+        await bind_pods(stage.tools, BindPods((Assignment(seen[0], "a"),)))
+        assert stage.line.looks == 1
+        stage.caches.pods.changed(ChangeType.MODIFIED, Raw(msgspec.json.encode(stage.read(0))))
+        await bind_pods(stage.tools, BindPods((Assignment(seen[1], "b"),)))
+        assert stage.line.looks == 1  # the watch has shown the first bind
+        beside = {"b": ()}  # the plan has not counted who came there
+        with pytest.raises(Conflict, match="pod default/p1 is on node b, and the plan has not counted it"):
+            await bind_pods(stage.tools, BindPods((Assignment(seen[2], "b"),), beside=beside))
+        await stage.bench.runtime.sleep(1.0)
+        await bind_pods(stage.tools, BindPods((Assignment(seen[3], "c"),)))
+        assert stage.line.looks == 2  # and has shown nothing of us since
 
     run_virtual(story())
 

@@ -75,6 +75,23 @@ def test_a_pod_we_bound_stays_bound_whatever_older_news_comes() -> None:
     assert names(cache.waiting()) == ["a"]  # the pod of the same name that comes after it is another one
 
 
+def test_what_we_have_heard_up_to_is_said_by_our_own_bindings_that_came_back() -> None:
+    cache = filled(pod("a", version="3"), pod("b", version="4"), pod("c", version="5"), pod("d", version="6"))
+    cache.bound("web/a", "uid-a", "node-1", asked_at=100.0)
+    assert cache.heard_at < 0
+    cache.changed(MODIFIED, item(pod("a", "node-1", version="12")))
+    assert cache.heard_at == 100.0
+    cache.changed(MODIFIED, item(pod("b", "node-1", version="13")))  # before the answer to our request
+    cache.bound("web/b", "uid-b", "node-1", asked_at=101.0)
+    assert cache.heard_at == 101.0
+    cache.bound("web/c", "uid-c", "node-1", asked_at=102.0)
+    cache.learned(raw(pod("c", "node-1", version=20)))  # an answer to ourselves
+    cache.bound("web/d", "uid-d", "node-1", asked_at=103.0)
+    cache.relisting()
+    cache.listed([item(pod("d", "node-1", version="21"))])  # a part of a listing: others are missing yet
+    assert cache.heard_at == 101.0
+
+
 def test_a_restored_etcd_may_have_lost_our_binding() -> None:
     cache = filled(pod("a", version="3"))
     cache.bound("web/a", "uid-a", "node-1")

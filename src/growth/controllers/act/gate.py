@@ -88,7 +88,7 @@ class Gate:
         self._tally: Tally | None = None  # None: everything must be counted anew
         self._tallied: tuple[object, ...] = ()  # what it was counted from
         self._pools = SharedReads(client, NODE_POOLS)
-        self._binds = BindGate(client, clock)
+        self._binds = BindGate(client, clock, observer.pods)
         self.filling = asyncio.Semaphore(_FILLED_AT_ONCE)  # nodes: what was seen of one serves for a second only
 
     async def why_not_launch(self, action: LaunchMachine) -> Outcome | None:

@@ -7,7 +7,9 @@ write.
 | every pod there is one that the plan counted | TryLater: when the caches know it, planned again |
 
 Before binds of growth's own scheduler, to nodes that others may use as well, only the second is asked: a watch that
-lags shows room that is taken. The taint alone does not say that the room is free: pods that tolerate everything come
+lags shows room that is taken. One that has shown a bind which we asked for within the last second does not lag: then
+it has shown all that came before, and nothing is read (thousands of binds in a row would else read each node). The
+taint alone does not say that the room is free: pods that tolerate everything come
 past it, and a user who takes it off lets in others before growth puts it back. A kubelet rejects what has no room. The
 node is read first, then its pods, so a pod that came before the taint is seen. One look at a node serves all pods that
 are bound to it within a second; those asked for meanwhile wait for it."""
@@ -15,7 +17,7 @@ are bound to it within a second; those asked for meanwhile wait for it."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -23,9 +25,10 @@ import msgspec
 from growth.kube.api.client import Client
 from growth.kube.api.errors import KubeError, NotFound
 from growth.kube.api.resources import NODES, PODS, Resource
+from growth.kube.cache.pods import PodCache
 from growth.model.node import STARTUP_TAINT
 from growth.model.outcome import Conflict, TryLater
-from growth.model.pod import FINISHED
+from growth.model.pod import FINISHED, Pod
 
 _LOOK_SECONDS: Final = 1.0  # how long one look at a node serves, before a bind
 _UNCOUNTED_SECONDS: Final = 2.0
@@ -98,8 +101,8 @@ class _Look:
 class BindGate:
     """The part of the gate before a bind: looks at nodes, and remembers each look for a second."""
 
-    def __init__(self, client: Client, clock: Callable[[], float]) -> None:
-        self._client, self._clock = client, clock
+    def __init__(self, client: Client, clock: Callable[[], float], pods: PodCache) -> None:
+        self._client, self._clock, self._pods = client, clock, pods
         self._looks: dict[tuple[str, bool], _Look] = {}  # by node, and whether our taint was asked for
 
     async def why_not_bind(self, node: str, beside: Collection[str]) -> Conflict | TryLater | None:
@@ -107,10 +110,13 @@ class BindGate:
         look = await self._look_at(node, asks_taint=True)
         if not look.is_held:
             return Conflict(f"node {node} is no longer held by our start-up taint")
-        return _why_uncounted(node, look, beside)
+        return _why_uncounted(node, look.pods, beside)
 
     async def why_not_bind_among(self, node: str, beside: Collection[str]) -> TryLater | None:
-        return _why_uncounted(node, await self._look_at(node, asks_taint=False), beside)
+        if self._clock() - self._pods.heard_at < _LOOK_SECONDS:
+            return _why_uncounted(node, _as_guests(self._pods.on_node(node)), beside)
+        look = await self._look_at(node, asks_taint=False)
+        return _why_uncounted(node, look.pods, beside)
 
     async def _look_at(self, node: str, *, asks_taint: bool) -> _Look:
         self._looks = {each: look for each, look in self._looks.items() if look.lock.locked() or self._is_fresh(look)}
@@ -149,8 +155,12 @@ class BindGate:
         }
 
 
-def _why_uncounted(node: str, look: _Look, beside: Collection[str]) -> TryLater | None:
+def _as_guests(pods: Iterable[Pod]) -> dict[str, str]:
+    return {pod.uid: pod.key for pod in pods if not pod.is_finished}
+
+
+def _why_uncounted(node: str, guests: Mapping[str, str], beside: Collection[str]) -> TryLater | None:
     counted = frozenset(beside)
-    uncounted = next((key for uid, key in look.pods.items() if uid not in counted), "")
+    uncounted = next((key for uid, key in guests.items() if uid not in counted), "")
     why = f"pod {uncounted} is on node {node}, and the plan has not counted it"
     return TryLater(why, _UNCOUNTED_SECONDS) if uncounted else None

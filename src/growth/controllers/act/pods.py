@@ -69,8 +69,9 @@ async def fill_node(tools: Tools, action: act.FillNode) -> Outcome:
 
 
 async def _bind(tools: Tools, pod: act.Seen, node: str) -> None:
+    asked_at = tools.runtime.monotonic()
     await tools.client.bind(pod.name, pod.namespace, node, uid=pod.uid)
-    tools.caches.bound(f"{pod.namespace}/{pod.name}", pod.uid, node)
+    tools.caches.bound(f"{pod.namespace}/{pod.name}", pod.uid, node, asked_at)
 
 
 async def nominate_pod(tools: Tools, action: act.NominatePod) -> Outcome:
@@ -90,7 +91,8 @@ async def evict_pod(tools: Tools, action: act.EvictPod) -> Outcome:
 
 async def bind_pods(tools: Tools, action: act.BindPods) -> Outcome:
     """The API server binds to nodes that do not exist, and beyond what a node has: whether a node is still there is
-    looked up right before, and who stands on it is read live, once for all pods that go there.
+    looked up right before, and who stands on it is read live, once for all pods that go there, unless the watch has
+    just shown that it does not lag.
     """
     by_node: dict[str, list[act.Assignment]] = {}
     for each in action.assignments:

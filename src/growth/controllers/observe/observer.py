@@ -295,8 +295,8 @@ class Observer:
         node = self.nodes.get(name)
         return "" if node is None else node.resource_version
 
-    def bound(self, pod: str, uid: str, node: str) -> None:
-        self.pods.bound(pod, uid, node)
+    def bound(self, pod: str, uid: str, node: str, asked_at: float) -> None:
+        self.pods.bound(pod, uid, node, asked_at)
 
 
 class CannotLookError(TimeoutError):

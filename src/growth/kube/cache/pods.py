@@ -40,6 +40,9 @@ class _Groups:
         self._pods[group].pop(key, None)
         self._touched[group] = None
 
+    def of(self, group: str) -> tuple[Pod, ...]:
+        return tuple(self._pods.get(group, {}).values())
+
     def view(self) -> Mapping[str, tuple[Pod, ...]]:
         if self._touched:
             self._tuples = dict(self._tuples)
@@ -66,7 +69,9 @@ class PodCache(Cache[Pod]):
         self._waiting: dict[str, Pod] = {}
         self._in_order: tuple[Pod, ...] | None = ()
         self._priorities = Counter[int]()  # how many bound pods have each
-        self._bound_by_us: dict[str, str] = {}  # UIDs of pods whose binding no event has shown yet, and their nodes
+        # UIDs of pods whose binding no event has shown yet: their nodes, and when we asked for it
+        self._bound_by_us: dict[str, tuple[str, float]] = {}
+        self.heard_at = -inf  # a binding that we asked for then was shown to us, and so was everything before it
 
     # -------------------------------------------------------------------------------- what is asked
 
@@ -97,16 +102,27 @@ class PodCache(Cache[Pod]):
         """Those waiting of which the scheduler has said that no node takes them."""
         return tuple(pod for pod in self.waiting() if pod.unschedulable_at is not None)
 
-    def bound(self, key: str, uid: str, node: str) -> None:
+    def on_node(self, name: str) -> tuple[Pod, ...]:
+        """Of one node, finished ones included, in no order."""
+        return self._on_node.of(name)
+
+    def bound(self, key: str, uid: str, node: str, asked_at: float = -inf) -> None:
         """We bound this pod: the answer carries no object, so what we know is used until an event shows it.
 
         A pod that was bound once stays so. Whatever comes without its node is older, except out of a restored etcd.
         """
         pod, before = self.get(key), self.version
         if pod is not None and pod.uid == uid and not pod.node_name:
-            self._bound_by_us[uid] = node
+            self._bound_by_us[uid] = (node, asked_at)
             self._take(Decoded(key, pod.resource_version, pod))
+        elif pod is not None and pod.uid == uid:  # its event was here before the answer
+            self._heard(asked_at)
         self._tell(before)
+
+    def learned(self, body: bytes | Raw) -> None:
+        heard_at = self.heard_at
+        super().learned(body)
+        self.heard_at = heard_at  # an answer to ourselves says nothing about what we have heard
 
     def relisted(self, version: str) -> None:
         if self._bound_by_us and self.is_restored(version):
@@ -118,15 +134,21 @@ class PodCache(Cache[Pod]):
 
     # --------------------------------------------------------------------------------------- inside
 
+    def _heard(self, asked_at: float) -> None:
+        if self._seen is None:  # a part of a listing does not say what is in the others
+            self.heard_at = max(self.heard_at, asked_at)
+
     def _take(self, decoded: Decoded) -> None:
         pod = decoded.noun
         if isinstance(pod, Pod) and pod.group:
             self.group_kinds.add(pod.group.partition("/")[0])
         if self._bound_by_us and isinstance(pod, Pod) and pod.uid in self._bound_by_us:
+            node, asked_at = self._bound_by_us[pod.uid]
             if pod.node_name:
                 del self._bound_by_us[pod.uid]
+                self._heard(asked_at)
             else:
-                decoded = decoded._replace(noun=replace(pod, node_name=self._bound_by_us[pod.uid]))
+                decoded = decoded._replace(noun=replace(pod, node_name=node))
         super()._take(decoded)
 
     def _replaced(self, key: str, before: Pod | None, after: Pod | None) -> None:
