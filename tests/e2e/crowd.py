@@ -98,6 +98,21 @@ def create(cluster: ControlPlane, made: Sequence[Json]) -> None:
     _in_parallel(cluster, made, post)
 
 
+def wait_until_served(cluster: ControlPlane, timeout_seconds: float = 60) -> None:
+    """Until kwok and the controllers have done all that new nodes make them do: who is measured meanwhile would have
+    half of the machine.
+    """
+    connection = cluster.connect()
+    try:
+        cluster.wait_until(
+            lambda: not any(each["spec"].get("taints") for each in connection.get("/api/v1/nodes")["items"]),
+            "no node has a taint",
+            timeout_seconds,
+        )
+    finally:
+        connection.close()
+
+
 def bind_blindly(cluster: ControlPlane, names: Sequence[str], targets: Sequence[str]) -> None:
     """Nothing but Binding requests: what the API server can do at most."""
 

@@ -10,7 +10,18 @@ import msgspec
 import pytest
 
 from tests.e2e.controlplane.cluster import ControlPlane
-from tests.e2e.crowd import Meter, Rate, bind_blindly, create, empty, measure, nodes, pods, wait_until_bound
+from tests.e2e.crowd import (
+    Meter,
+    Rate,
+    bind_blindly,
+    create,
+    empty,
+    measure,
+    nodes,
+    pods,
+    wait_until_bound,
+    wait_until_served,
+)
 from tests.e2e.running import refused_calls, running_growth
 from tests.oracle.build import oracle_or_skip
 from tests.oracle.oracle import ask_all
@@ -48,6 +59,7 @@ def _raw(cluster: ControlPlane) -> Rate:
     empty(cluster)
     targets, made = nodes(NODES), pods(RAW_PODS, "nobody")
     create(cluster, [*targets, *made])
+    wait_until_served(cluster)
     cluster.forget_audit_events()
     bind_blindly(cluster, [one["metadata"]["name"] for one in made], [one["metadata"]["name"] for one in targets])
     return measure(cluster, RAW_PODS)
@@ -58,6 +70,7 @@ def _kube_scheduler(cluster: ControlPlane) -> tuple[Rate, dict[str, float]]:
     empty(cluster)
     cluster.stop_component("kube-scheduler")
     create(cluster, [*nodes(NODES), *pods(PODS, "default-scheduler")])
+    wait_until_served(cluster)
     cluster.forget_audit_events()
     cluster.start_component("kube-scheduler")
     meter = Meter(cluster)
@@ -71,6 +84,7 @@ def _growth(
 ) -> tuple[Rate, dict[str, float], tuple[list[Json], list[Json]], list[str]]:
     empty(cluster)
     create(cluster, [*nodes(NODES), *pods(PODS, "growth")])
+    wait_until_served(cluster)
     cluster.forget_audit_events()
     with running_growth(cluster, folder, SETTINGS) as growth:
         meter = Meter(cluster, growth=growth.pid)
