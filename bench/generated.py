@@ -4,19 +4,23 @@
 Requests look like those of real clusters: sizes over two orders of magnitude, from 0.5 to 8 GiB for each core, few
 classes with many pods and many with few. Types are those of a cloud with shared, dedicated and arm64 machines; prices
 are examples. Limits are such that the cheapest types run out. Classes that stand apart put one pod on a node, classes
-that are spread have at most one pod more in one zone than in another."""
+that are spread have at most one pod more in one zone than in another. Deployments over nodes have 10 to 40 replicas,
+spread over nodes with a skew of 1 or 2, among pods that no rule concerns."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
 
 from growth.model.labels import ARCHITECTURE, HOSTNAME, INSTANCE_TYPE, ZONE, Labels, LabelSelector, Requirement
+from growth.model.node import Node
 from growth.model.offering import Offering
 from growth.model.pod import PodAffinityTerm, PodShape, TopologySpread
-from growth.model.resources import Resources
-from growth.solver.purchase.problem import Choice, DemandClass, Limit, PlacementProblem
+from growth.model.resources import Resources, sum_resources
+from growth.solver.purchase.problem import Choice, DemandClass, Limit, PlacementProblem, Room
 
 POOL: Final = "default"
 _MIB: Final = 1 << 20
@@ -112,3 +116,50 @@ def _limits(demands: tuple[DemandClass, ...], choices: tuple[Choice, ...]) -> tu
         of_type = tuple(index for index, choice in enumerate(choices) if choice.offering.server_type == name)
         limits.append(Limit(f"at most so many {name}", of_type, nodes=max(3, round(asked / 6 / (cores * 1000)))))
     return tuple(limits)
+
+
+# --------------------------------------------------------------------------------------- over nodes
+
+_CORES: Final = (100, 250, 500, 1000, 1500)  # thousandths
+_MEBIBYTES: Final = (100, 256, 512, 1024, 2048, 4096)
+_FEWEST_REPLICAS, _MOST_REPLICAS = 10, 40
+
+
+def deployments_over_nodes(pods: int, share: float = 0.6, seed: int = 0) -> tuple[DemandClass, ...]:
+    """So many pods, this share of them in Deployments whose replicas are spread over nodes."""
+    random, found, left = np.random.default_rng(seed), list[DemandClass](), round(share * pods)
+    while left > 0:
+        replicas = min(left, int(random.integers(_FEWEST_REPLICAS, _MOST_REPLICAS + 1)))
+        left -= replicas
+        labels = {"app": f"app-{len(found)}"}
+        over_nodes = TopologySpread(int(random.integers(1, 3)), HOSTNAME, "DoNotSchedule", _with(labels))
+        shape = PodShape(labels=Labels(labels), requests=_requests(random), spread=(over_nodes,))
+        found.append(DemandClass(shape, replicas, (POOL,)))
+    plain = Counter(_requests(random) for _ in range(pods - round(share * pods)))
+    return *found, *(DemandClass(PodShape(requests=size), count, (POOL,)) for size, count in plain.items())
+
+
+def _with(labels: Mapping[str, str]) -> LabelSelector:
+    return LabelSelector(tuple(Requirement(key, "In", (value,)) for key, value in labels.items()))
+
+
+def _requests(random: np.random.Generator) -> Resources:
+    return Resources({"cpu": int(random.choice(_CORES)), "memory": int(random.choice(_MEBIBYTES)) * _MIB})
+
+
+def over_nodes(pods: int, rooms: int = 0) -> PlacementProblem:
+    """Such pods on the types above, beside so many nodes of which each has room for a pod or two and holds one pod of
+    every third Deployment.
+    """
+    demands, choices = deployments_over_nodes(pods), tuple(_choice(name, "zone-0") for name in TYPES)
+    spread = [demand.shape for demand in demands if demand.shape.spread]
+    there = tuple(_room(number, spread[number % 3 :: 3]) for number in range(rooms))
+    return PlacementProblem(demands=demands, choices=choices, rooms=there)
+
+
+def _room(number: int, held: Sequence[PodShape]) -> Room:
+    """With half a core and half a gibibyte left, whatever it holds."""
+    name, spare = f"node-{number}", Resources({"cpu": 500, "memory": _GIB // 2, "pods": 2})
+    used = sum_resources([*(shape.requests for shape in held), spare, Resources({"pods": len(held)})])
+    labels = Labels({HOSTNAME: name, ZONE: "zone-0", ARCHITECTURE: "amd64"})
+    return Room(Node(name, labels, (), used), tuple((shape, 1) for shape in held))

@@ -15,7 +15,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from bench.generated import POOL, generate
+from bench.generated import POOL, deployments_over_nodes, generate, over_nodes
 from growth.cli.plan import ask
 from growth.cli.plan.files import read_files
 from growth.model.labels import INSTANCE_TYPE, Labels
@@ -23,7 +23,7 @@ from growth.model.offering import Offering
 from growth.model.pod import PodShape
 from growth.model.resources import Resources
 from growth.model.settings import Settings
-from growth.solver.patterns import Budget
+from growth.solver.patterns.stock import Budget
 from growth.solver.purchase.problem import Choice, DemandClass, PlacementProblem
 from growth.solver.purchase.solve import solve
 
@@ -88,7 +88,10 @@ def data_folder() -> Path | None:
 def cases() -> list[Case]:
     """All that can be run here."""
     data = data_folder()
-    return ([*_peer_cases(data), *_preference_cases(data), _trace_case(data)] if data else []) + _generated_cases()
+    of_data = (
+        [*_peer_cases(data), *_preference_cases(data), *_node_spread_cases(data), _trace_case(data)] if data else []
+    )
+    return of_data + _generated_cases()
 
 
 # -------------------------------------------------------------------------------- the peer's inputs
@@ -132,6 +135,18 @@ def read_peer(data: Path, catalogue: str, name: str) -> PlacementProblem:
     if described.problems or asked is None:
         raise ValueError(f"{name} cannot be read: {described.problems}")
     return replace(asked.problem, limits=())  # the peer knows none, and a new pool's first machines are few
+
+
+def _node_spread_cases(data: Path) -> list[Case]:
+    """The peer's machines for Deployments that are spread over nodes, among other pods."""
+
+    def made(catalogue: str) -> PlacementProblem:
+        return replace(read_peer(data, catalogue, "generic_1000"), demands=deployments_over_nodes(1_000))
+
+    return [
+        Case(f"{catalogue}_nodespread_1000", lambda catalogue=catalogue: made(catalogue), most_gap_percent=3.0)  # type: ignore[misc]
+        for catalogue in ("fake400", "kwok")
+    ]
 
 
 # ------------------------------------------------------------------------------- a production trace
@@ -186,7 +201,16 @@ def _generated_cases() -> list[Case]:
         for classes, seconds in ((50, 1.0), (100, 1.0), (300, 5.0))
     ]
     cold = Case("pods_10000_classes_300_cold", lambda: generate(10_000, 300, apart=0.1, limited=True), None, 4.0, 1.0)
-    return [*found, cold, Case("pods_10000_classes_300_warm", _warm, None, 2.5, 1.0), *_cases_of_many_classes()]
+    warm = Case("pods_10000_classes_300_warm", _warm, None, 2.5, 1.0)
+    over = [
+        Case(
+            f"pods_1000_nodespread{f'_beside_{rooms}' if rooms else ''}",
+            lambda rooms=rooms: over_nodes(1_000, rooms),  # type: ignore[misc]
+            most_gap_percent=3.0,
+        )
+        for rooms in (0, 30)
+    ]
+    return [*found, cold, warm, *over, *_cases_of_many_classes()]
 
 
 def _cases_of_many_classes() -> list[Case]:

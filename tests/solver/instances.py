@@ -13,8 +13,10 @@ from growth.model.pod import HostPort, PodShape
 from growth.solver.purchase.problem import Choice, DemandClass, Limit, PlacementProblem, Room
 from tests.solver.worlds import choice, room, shape, spread, term
 
-Family = Literal["plain", "tiers", "rooms", "rules", "all"]
-FAMILIES: Final[tuple[Family, ...]] = ("plain", "tiers", "rooms", "rules", "all")
+Family = Literal["plain", "tiers", "rooms", "rules", "nodes", "all"]
+FAMILIES: Final[tuple[Family, ...]] = ("plain", "tiers", "rooms", "rules", "nodes", "all")
+_RULES: Final = ("apart", "zones apart", "near", "near others", "zones", "nodes", "port")
+_RULES_OVER_NODES: Final = ("apart", "nodes", "nodes", "nodes", "port")
 _ZONES: Final = "abc"
 _SIZES: Final = (
     (2, 2048, 1.0), (4, 4096, 1.7), (4, 8192, 2.1), (8, 8192, 3.0), (8, 16384, 3.7), (16, 32768, 7.1),
@@ -30,8 +32,9 @@ def instance(family: Family, seed: int) -> PlacementProblem:
 class _Drawing:
     def __init__(self, family: Family, chance: random.Random) -> None:
         self.chance = chance
-        self.has_rules, self.has_rooms = family in ("rules", "all"), family in ("rooms", "all")
+        self.has_rules, self.has_rooms = family in ("rules", "nodes", "all"), family in ("rooms", "nodes", "all")
         self.has_tiers = family in ("tiers", "all")
+        self.rules = _RULES_OVER_NODES if family == "nodes" else _RULES
         self.pools = ("p", "q") if chance.random() < 0.5 else ("p",)
         self.zones = _ZONES[: chance.randint(1, 3)]
         self.classes = chance.randint(1, 4)
@@ -96,7 +99,7 @@ class _Drawing:
         )
         counted = own if chance.random() < 0.8 else {"team": plain.labels["team"]}
         skew = chance.choice((1, 1, 2))
-        match chance.choice(("apart", "zones apart", "near", "near others", "zones", "nodes", "port")):
+        match chance.choice(self.rules):
             case "apart":
                 return replace(plain, anti_affinity=(term(HOSTNAME, **others),))
             case "zones apart":

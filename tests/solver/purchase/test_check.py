@@ -10,9 +10,19 @@ from msgspec.structs import replace
 from growth.model.labels import HOSTNAME, Labels
 from growth.solver.purchase import solve as solving
 from growth.solver.purchase.check import check, why_not_bound
-from growth.solver.purchase.problem import Limit, Placement, PlacementProblem, PlacementSolution, PlannedNode, Unplaced
+from growth.solver.purchase.problem import (
+    DemandClass,
+    Limit,
+    Placement,
+    PlacementProblem,
+    PlacementSolution,
+    PlannedNode,
+    Proof,
+    Room,
+    Unplaced,
+)
 from growth.solver.purchase.solve import solve
-from tests.solver.worlds import amounts, at_most, choice, demand, room, term
+from tests.solver.worlds import amounts, at_most, choice, demand, room, spread, term
 
 APART = demand(2, 1, 512, labels={"app": "db"}, anti_affinity=(term(HOSTNAME, app="db"),))
 PROBLEM = PlacementProblem(
@@ -86,6 +96,48 @@ def test_values_that_a_node_could_exceed_prove_nothing() -> None:
     dear, twice = replace(RIGHT, price_per_hour=2 * RIGHT.price_per_hour), 2 * RIGHT.lower_bound
     assert why_not_bound(PROBLEM, replace(dear, lower_bound=twice, proof=doubled))
     assert not why_not_bound(PROBLEM, replace(dear, proof=doubled))
+
+
+def full_room(name: str, held: int) -> Room:
+    """Nothing but so many pods of `over_nodes` fits there."""
+    contents = ((over_nodes(1).shape, held),) if held else ()
+    return room(name, held * 0.25, held * 512, contents=contents)
+
+
+def over_nodes(count: int, **fields: object) -> DemandClass:
+    """Small pods that are spread over nodes."""
+    rule = replace(spread(HOSTNAME, 1, app="web"), **fields)
+    return demand(count, 0.25, 512, labels={"app": "web"}, spread=(rule,))
+
+
+@pytest.mark.parametrize(
+    ("others", "rooms", "most"),
+    [
+        ((), (full_room("empty", 0),), 1),
+        ((), (full_room("two", 2), full_room("three", 3)), 3),
+        ((APART,), (), 4),  # two nodes for six pods
+        ((demand(6, 3),), (), 2),  # six nodes
+    ],
+)
+def test_a_bound_knows_what_a_spread_over_nodes_lets_one_node_hold(
+    others: tuple[DemandClass, ...], rooms: tuple[Room, ...], most: int
+) -> None:
+    """Values as high as that are believed, and no higher."""
+    problem = PlacementProblem((over_nodes(6), *others), rooms, (choice("four", price=1.0),))
+    solution = solve(problem)
+    values = (1 / most, *(0.0 for _ in others))
+    proven = replace(solution, lower_bound=6 / most, proof=Proof(values))
+    assert why_not_bound(problem, proven) == ()
+    next_but_one = -(-6 // most) + 1.0
+    too_high = replace(
+        proven, price_per_hour=9.0, lower_bound=next_but_one, proof=Proof((next_but_one / 6, *values[1:]))
+    )
+    assert "is not proven" in " ".join(why_not_bound(problem, too_high))
+
+
+def test_a_bound_knows_how_many_nodes_a_spread_asks_for() -> None:
+    problem = PlacementProblem((over_nodes(6, min_domains=4),), (), (choice("four", price=1.0),))
+    assert why_not_bound(problem, replace(solve(problem), lower_bound=3.0, proof=Proof((0.5,)))) == ()
 
 
 def test_a_bound_may_be_what_whole_nodes_cost_and_no_more() -> None:

@@ -237,3 +237,14 @@ def test_no_plan_is_dearer_than_best_fit_also_where_some_machines_lack_a_resourc
     solution, simple = solve(problem), solve_greedily(problem)
     assert check(problem, solution) == check(problem, simple) == ()
     assert solution.price_per_hour <= simple.price_per_hour
+
+
+def test_few_large_nodes_hold_a_spread_evenly_if_that_is_cheaper_than_one_node_for_each_pod() -> None:
+    rule = replace(spread(HOSTNAME, 1, app="web"), min_domains=5)
+    pods = demand(40, 0.25, 512, labels={"app": "web"}, spread=(rule,))
+    problem = PlacementProblem(demands=(pods,), choices=hetzner())
+    solution = solve(problem)
+    assert check(problem, solution) == ()
+    assert solution.kind == "AllPlaced"
+    assert len(solution.nodes) < 10
+    assert solution.gap < 0.06

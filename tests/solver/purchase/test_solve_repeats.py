@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from bench.generated import generate
 from growth.model.settings import Settings
-from growth.solver.patterns import Budget
+from growth.solver.patterns.stock import Budget
 from growth.solver.purchase.bins import price_of
 from growth.solver.purchase.check import check
 from growth.solver.purchase.layout import lay_out

@@ -9,16 +9,18 @@ believe the solver's own knapsacks.
 | exactly, as far as it is above a number | the integer program over pods that can be in so good a pattern |
 
 What pods say of each other on one node is part of both: a pod may want to be the only one of its kind, sets of pods may
-want to be the only one of them all. That a pod keeps others off its node is part of the exact answer only: there it is
-a choice, the pod or the others.
+want to be the only one of them all, and of pods that are spread over nodes a new node takes only so many. That a pod
+keeps others off its node is part of the exact answer only: there it is a choice, the pod or the others.
 
 Several nodes may be looked at as one that can be cut, for a bound of what they hold together; then only amounts and
 counts bind."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,11 +28,13 @@ from growth.model.labels import HOSTNAME, Labels, Requirement
 from growth.model.pod import PodShape
 from growth.solver.arrays import BoolArray, FloatArray, IntArray
 from growth.solver.linear import INFINITE, LinearProgram, coefficients_of, solve_linear
+from growth.solver.rules import Neighbours
 from growth.solver.rules.claims import NO_VOLUMES
+from growth.solver.rules.node_table import ABSENT
 from growth.solver.rules.pod_affinity import matching, read_terms
 from growth.solver.rules.pod_class import Carriers, Entry, PodClass, telling
 from growth.solver.rules.resources import conflicts_with
-from growth.solver.rules.rule import Weight
+from growth.solver.rules.rule import DomainCounter, Weight
 
 _SEARCH_NODES = 20_000
 _KINDS_COUNTED = 2  # one after the other
@@ -66,6 +70,13 @@ def may_share_node(one: PodShape, other: PodShape, namespaces: Mapping[str, Labe
     return not any(refused) and not any(rule.refuses(one) for rule in _rules_on_node(other, namespaces))
 
 
+class Crowd(NamedTuple):
+    """Kinds of pods of which one new node takes at most so many together."""
+
+    members: IntArray
+    most: float
+
+
 @dataclass(frozen=True, slots=True)
 class ValuedPods:
     """D kinds of pods, R resources."""
@@ -73,7 +84,7 @@ class ValuedPods:
     need: FloatArray  # D × R
     value: FloatArray  # D
     cap: FloatArray  # D: most of a kind on one node
-    together: Sequence[IntArray]  # sets of kinds of which one node takes one pod at most
+    together: Sequence[Crowd]
     kept_off: Mapping[int, IntArray]  # by kind: other kinds that may not be on the node of such a pod
     alike: IntArray  # D: kinds of one number differ in nothing that matters here
 
@@ -147,9 +158,10 @@ class ValuedPods:
     def _of_one_node(self, rows: IntArray, offer: FloatArray) -> tuple[FloatArray, FloatArray]:
         """What bounds the pods of these kinds on one node, as a table and its upper bounds."""
         scale = np.maximum(offer, 1.0)
-        shared = [inside for members in self.together if (inside := np.isin(rows, members)).any()]
-        table = np.vstack([(self.need[rows] / scale).T, *(inside.astype(np.float64)[None] for inside in shared)])
-        return table, np.concatenate([offer / scale, np.ones(len(shared))])
+        inside = [(np.isin(rows, crowd.members), crowd.most) for crowd in self.together]
+        shared = [(here.astype(np.float64), most) for here, most in inside if here.any()]
+        table = np.vstack([(self.need[rows] / scale).T, *(here[None] for here, _ in shared)])
+        return table, np.concatenate([offer / scale, [most for _, most in shared]])
 
     def _cut(
         self, rows: IntArray, upper: FloatArray, table: FloatArray, bounds: FloatArray
@@ -204,9 +216,15 @@ class ValuedPods:
 
 
 def valued_pods(
-    need: FloatArray, value: FloatArray, shapes: Sequence[PodShape], namespaces: Mapping[str, Labels]
+    need: FloatArray,
+    value: FloatArray,
+    shapes: Sequence[PodShape],
+    namespaces: Mapping[str, Labels],
+    places: Places | None = None,
 ) -> ValuedPods:
-    """Pods of these shapes, and what they say of each other on one node: by host ports and by anti-affinity."""
+    """Pods of these shapes, and what they say of each other on one node: by host ports, by anti-affinity and, where it
+    is known which places there are, by spreads over nodes.
+    """
     carriers, cap = Carriers(), np.full(len(shapes), np.inf)
     for number, shape in enumerate(shapes):
         carriers.add(number, shape.labels)
@@ -216,24 +234,27 @@ def valued_pods(
             everybody = carriers.candidates(rule.asked, range(len(shapes)))
             refused = {other for other in everybody if rule.refuses(shapes[other])}
             if number in refused:
-                cap[number] = 1.0
                 owners.setdefault(rule.name, []).append(number)
             kept_off.setdefault(number, set()).update(refused - {number})
-    together = [np.array(members, dtype=np.int64) for members in owners.values() if len(members) > 1]
-    for members in together:  # said by the set already
+    crowds = [Crowd(np.array(members, dtype=np.int64), 1.0) for members in owners.values()]
+    for members, _ in crowds:  # said by the set already
         for number in members.tolist():
             kept_off[number] -= set(members.tolist())
     others = {number: np.array(sorted(kept), dtype=np.int64) for number, kept in kept_off.items() if kept}
+    crowds += _Spreads(shapes, carriers, places).crowds(crowds) if places is not None else ()
+    for members, most in crowds:
+        cap[members] = np.minimum(cap[members], most)
+    together = [crowd for crowd in crowds if len(crowd.members) > 1]
     return ValuedPods(need, value, cap, together, others, _alike(need, value, together, others))
 
 
 def _alike(
-    need: FloatArray, value: FloatArray, together: Sequence[IntArray], kept_off: Mapping[int, IntArray]
+    need: FloatArray, value: FloatArray, together: Sequence[Crowd], kept_off: Mapping[int, IntArray]
 ) -> IntArray:
     """The number of each kind's equals: a search among equals would look at the same content many times."""
     said: list[list[object]] = [[] for _ in value]
-    for number, members in enumerate(together):
-        for member in members.tolist():
+    for number, crowd in enumerate(together):
+        for member in crowd.members.tolist():
             said[member].append(("one of", number))
     for owner, others in kept_off.items():
         said[owner].append(("keeps off", owner))
@@ -242,3 +263,118 @@ def _alike(
     known: dict[tuple[object, ...], int] = {}
     names = zip(need, value.tolist(), said, strict=True)
     return np.array([known.setdefault((size.tobytes(), worth, *of), len(known)) for size, worth, of in names])
+
+
+# --------------------------------------------------------------------------------- spread over nodes
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where pods of D kinds can be: M rooms with what they hold, and new nodes of K choices."""
+
+    index: Neighbours  # the rooms, then a node of each choice
+    rooms: int
+    room_for: Callable[[int], FloatArray]  # M: how many pods of a kind the rooms take, each looked at alone
+    on_new: FloatArray  # D: how many of a kind a new node takes at most
+    usable: BoolArray  # D × K
+    daemons: Sequence[PodShape]  # that will be on new nodes
+    count: FloatArray  # D: pods that are placed
+
+
+@dataclass(frozen=True, slots=True)
+class _Spread:
+    """A rule that some kinds have, and the domains among which it counts."""
+
+    skew: int
+    least_domains: int
+    pods: float  # that count and are placed
+    held: FloatArray  # pods that count in each domain of rooms, now
+    filled: FloatArray  # and at most in the end
+    choices: BoolArray  # K
+
+    def most_on_new(self, new_nodes: int) -> float:
+        """A pod comes to a node that has at most `skew` more then, itself included, than the emptiest domain; what that
+        holds can only grow. To fill all domains up to a level takes pods, on so many new nodes all of them.
+        """
+        new_nodes = max(new_nodes, self.least_domains - len(self.held))
+        highest = int(min(self.pods // new_nodes, self.filled.min(initial=np.inf)))
+
+        def needed(level: int) -> float:
+            return float(np.maximum(level - self.held, 0.0).sum()) + level * new_nodes
+
+        return float(self.skew + bisect_right(range(highest + 1), self.pods, key=needed) - 1)
+
+
+class _Spreads:
+    """How many pods that are spread over nodes does one new node take, in whatever plan?"""
+
+    def __init__(self, shapes: Sequence[PodShape], carriers: Carriers, places: Places) -> None:
+        self._shapes, self._carriers, self._places = shapes, carriers, places
+        self._rules: dict[object, dict[object, _Spread]] = {}  # by what is counted
+        self._members: dict[object, list[int]] = {}
+        for kind in np.flatnonzero(places.count > 0).tolist():
+            if any(one.topology_key == HOSTNAME for one in shapes[kind].spread):
+                self._read(kind)
+
+    def _read(self, kind: int) -> None:
+        index, shape = self._places.index, self._shapes[kind]
+        spreads = index.question(index.class_of(shape)).spreads
+        for constraint, counter in spreads.constraints if spreads is not None else ():
+            stated = constraint.stated
+            counts_itself = constraint.matches_itself and counter.weight(index.class_of(shape))
+            if stated.topology_key == HOSTNAME and counts_itself and not self._is_of_daemons(counter):
+                what, who = (shape.namespace, constraint.selector), (id(counter), stated.max_skew, stated.min_domains)
+                self._members.setdefault(what, []).append(kind)
+                rules = self._rules.setdefault(what, {})
+                if who not in rules:
+                    rules[who] = self._spread(stated.max_skew, constraint.minimum_domains, counter)
+
+    def _is_of_daemons(self, counter: DomainCounter) -> bool:
+        """What daemons hold on new nodes is not thought of."""
+        index = self._places.index
+        return any(counter.weight(index.class_of(shape)) for shape in self._places.daemons)
+
+    def _spread(self, skew: int, least_domains: int, counter: DomainCounter) -> _Spread:
+        index, rooms = self._places.index, self._places.rooms
+        domain = counter.column.codes[: len(index.table)]
+        counted = (counter.present[domain] > 0) & (domain != ABSENT)
+        everybody = self._carriers.candidates(counter.asked, range(len(self._shapes)))
+        counting = [kind for kind in everybody if counter.weight(index.class_of(self._shapes[kind]))]
+        more = np.zeros(len(counter.sums))
+        for kind in counting:
+            np.add.at(more, domain[:rooms], self._places.room_for(kind))
+        of_rooms = np.unique(domain[:rooms][counted[:rooms]])
+        held = counter.sums[of_rooms].astype(np.float64)
+        pods = float(self._places.count[counting].sum())
+        return _Spread(skew, least_domains, pods, held, held + more[of_rooms], counted[rooms:])
+
+    def crowds(self, others: Sequence[Crowd]) -> list[Crowd]:
+        """Kinds that are spread by the same count, with what is proven; beside these, others say how many nodes there
+        must be.
+        """
+        if not self._rules:
+            return []
+        beyond = np.array([self._beyond(kind) for kind in range(len(self._shapes))])
+        found, known = self._next(beyond, others), list[Crowd]()
+        while [crowd.most for crowd in found] != [crowd.most for crowd in known]:
+            found, known = self._next(beyond, (*others, *found)), found
+        return found
+
+    def _next(self, beyond: FloatArray, crowds: Sequence[Crowd]) -> list[Crowd]:
+        """What follows, if one new node takes no more of these crowds."""
+        found = list[Crowd]()
+        for what, rules in self._rules.items():
+            most = max(rule.most_on_new(self._new_nodes(rule.choices, beyond, crowds)) for rule in rules.values())
+            found.append(Crowd(np.array(self._members[what], dtype=np.int64), most))
+        return found
+
+    def _beyond(self, kind: int) -> float:
+        """Pods of a kind for which rooms have no place."""
+        count = float(self._places.count[kind])
+        return max(0.0, count - float(np.minimum(self._places.room_for(kind), count).sum())) if count else 0.0
+
+    def _new_nodes(self, domains: BoolArray, beyond: FloatArray, crowds: Sequence[Crowd]) -> int:
+        """At least so many of the new nodes are domains: pods that can go nowhere else need them."""
+        pods = np.where(self._places.usable[:, ~domains].any(axis=1), 0.0, beyond)
+        alone = np.ceil(pods / np.maximum(self._places.on_new, 1.0)).max(initial=1.0)
+        return int(max([alone, *(np.ceil(pods[crowd.members].sum() / crowd.most) for crowd in crowds)]))

@@ -1,5 +1,5 @@
-"""Which machines are there, how full is each, and what does a pod dislike about one? Asked by all of `solver/flow`;
-kept from round to round by `plan/flow/keeper`.
+"""Which machines are there, how full is each, and what does a pod dislike about one? Asked by all of `solver/flow`,
+and kept from round to round by `plan/flow/keeper`; `plan/nodes_up/joining` keeps one of the world as it is planned.
 
 `follow` takes in what has changed and nothing else: an index that has followed equals a new one. Nodes that went are
 only taken out; when there are many of them, the index is made again. A fleet changes in place."""

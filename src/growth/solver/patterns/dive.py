@@ -17,9 +17,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from growth.solver.arrays import FloatArray, IntArray
-from growth.solver.patterns import Budget
 from growth.solver.patterns.generate import Generated, fill_nodes
-from growth.solver.patterns.stock import Patterns, Stock, openable, rows_agree
+from growth.solver.patterns.stock import Budget, Patterns, Stock, openable, rows_agree
 
 BOLDNESS = 0.3  # share of what is left that is fixed in one step beside the whole parts
 _LOSS = 0.05  # of a node's price that may be wasted on a cut pattern while better ones wait

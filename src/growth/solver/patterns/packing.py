@@ -11,13 +11,12 @@ import numpy as np
 
 from growth.solver.arrays import FloatArray, IntArray
 from growth.solver.linear import INFINITE, LinearProgram, coefficients_of, solve_linear
-from growth.solver.patterns import Budget
 from growth.solver.patterns.bound import prove
 from growth.solver.patterns.dive import BOLDNESS, Finisher, Packing, dive, repack
 from growth.solver.patterns.fluid import Selected
 from growth.solver.patterns.generate import Generated, extend, generate, generate_all
 from growth.solver.patterns.knapsack import priced_uppers, sharpen
-from growth.solver.patterns.stock import Patterns, RoomLeft, Stock
+from growth.solver.patterns.stock import Budget, Patterns, RoomLeft, Stock
 
 _DIVE_ROUNDS = 40
 _BOLDNESSES = (BOLDNESS, 0.6, 0.1, 0.6, 0.2)

@@ -1,4 +1,5 @@
-"""What is packed and what can be bought, as bare numbers: rows of equal pods, choices of nodes, limits.
+"""What is packed and what can be bought, as bare numbers: rows of equal pods, choices of nodes, limits; and how much
+work that is worth.
 
 A row is a number of pods that are equal in size, in the choices they may go to, and in what they tolerate beside them
 on one node. Names, zones and labels are not known here."""
@@ -8,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from growth.solver.arrays import BOUNDLESS, BoolArray, FloatArray, IntArray
 
@@ -148,3 +150,24 @@ def _is_beaten(stock: Stock, choice: int, others: IntArray) -> bool:
     better = (stock.start_tally[others] <= stock.start_tally[choice]).all(axis=1)
     better &= (stock.start_bound[others] >= stock.start_bound[choice]).all(axis=1)
     return bool((better & (stock.fits[others] | ~stock.fits[choice]).all(axis=1)).any())
+
+
+class Budget(Struct, frozen=True):
+    """How much work may be spent, in units that do not depend on the machine. The defaults are five seconds at most;
+    most questions take a fraction of one.
+    """
+
+    seconds: float = 5.0  # what all of it shall take at most, on a usual core
+    pricing_rounds: int = 60
+    simplex_iterations: int = 7_000  # of the program over patterns, while patterns are looked for
+    exact_iterations: int = 4_000  # of exact pricing, for nearer bounds and for patterns that greedy pricing misses
+    mending_iterations: int = 5_000  # of rounding again what was rounded badly
+    seed: int = 0
+
+    @classmethod
+    def for_seconds(cls, seconds: float) -> Budget:
+        """What takes about so long; easy questions take less."""
+        usual = cls()
+        share = seconds / usual.seconds
+        units = usual.pricing_rounds, usual.simplex_iterations, usual.exact_iterations, usual.mending_iterations
+        return cls(seconds, *(max(1, round(unit * share)) for unit in units))

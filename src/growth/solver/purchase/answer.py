@@ -3,8 +3,8 @@ end, whatever stage placed the pods.
 
 Counts of classes go back to the demand classes they were made of. Reasons are those of `solver/rules`, asked of what
 the plan leaves, and add up over all rooms and all choices. The bound forgets zones, and the order in which anything was
-done: rows are classes with everything they may go to. Two sets of values are tried, those of the fluid program and
-those of the pattern program; the better proof counts."""
+done: rows are classes with everything they may go to; of spreads over nodes it knows what holds in every plan. Two sets
+of values are tried, those of the fluid program and those of the pattern program; the better proof counts."""
 
 from __future__ import annotations
 
@@ -53,6 +53,7 @@ from growth.solver.purchase.rows import (
     rows_of,
     true_values,
 )
+from growth.solver.purchase.tallies import proven_spreads
 from growth.solver.reasons import Kind, in_brief
 from growth.solver.rules import Neighbours
 from growth.solver.rules.question import Question, RefusedNodes
@@ -295,12 +296,12 @@ def prove_bound(bins: Bins, placed: IntArray, found: Sequence[RelaxedRows], left
     """What no placement of these pods can undercut, with the values of classes that prove it; `left_out` is the price
     of leaving out a pod of each class.
     """
-    layout = bins.layout
-    rows = rows_of(layout, everything(layout, placed), layout.limit_bound, with_spreads=False)
+    layout, proven = bins.layout, proven_spreads(bins.layout, placed)
+    rows = rows_of(layout, everything(layout, placed), layout.limit_bound, proven)
     stock = rows.stock
     left = room_left(layout, rows, placed)
     same = next((relaxed for relaxed in found if _is_same(relaxed.rows.stock, stock)), None)
-    selected = same.relaxation.selected if same is not None else _select(layout, rows, placed, left, left_out)
+    selected = same.relaxation.selected if same is not None else _select(layout, rows, placed, proven, left, left_out)
     if not len(selected.choices):
         return replace(no_bound(stock), values=np.zeros(len(layout.count)))
     limit_prices = moderate(stock, selected.fluid.limit_prices)
@@ -332,9 +333,11 @@ def _is_same(one: Stock, other: Stock) -> bool:
     return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in names)
 
 
-def _select(layout: Layout, rows: Rows, placed: IntArray, left: RoomLeft, left_out: FloatArray) -> Selected:
+def _select(
+    layout: Layout, rows: Rows, placed: IntArray, proven: Mapping[int, float], left: RoomLeft, left_out: FloatArray
+) -> Selected:
     """The choices that matter and the fluid program over them; of very many rows, by the program over merged ones."""
-    merged = rows_of(layout, everything(layout, placed), layout.limit_bound, with_spreads=False, may_merge=True)
+    merged = rows_of(layout, everything(layout, placed), layout.limit_bound, proven, may_merge=True)
     left = room_left(layout, merged, placed) if merged.is_coarse else left
     found = select(merged.stock, left_out[[group[0].index for group in merged.parts]], left)
     if not merged.is_coarse:

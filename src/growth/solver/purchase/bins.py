@@ -44,6 +44,7 @@ class Bins:
         self.contents: list[dict[int, int]] = [{} for _ in range(rooms)]
         self.limit_left = layout.limit_bound.copy()
         self.is_strict = True
+        self.keeps_domains = False  # a node more or less among those that a spread compares would break it
         self.home: dict[int, int] = {}  # by tally: the domain where the first of a group went; the others follow
         self.promised: dict[int, IntArray] = {}  # by tally: pods that have a domain but no node yet, in each domain
         self.promised_bound: dict[int, IntArray] = {}  # by tally: what their anti-affinity allows in each domain

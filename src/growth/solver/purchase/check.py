@@ -20,11 +20,12 @@ from functools import cache
 
 import numpy as np
 
+from growth.model.labels import HOSTNAME
 from growth.model.node import Node
 from growth.model.pod import PodShape
 from growth.model.resources import PODS
 from growth.solver.arrays import BoolArray, FloatArray
-from growth.solver.exact.node_value import may_share_node, valued_pods
+from growth.solver.exact.node_value import Places, may_share_node, valued_pods
 from growth.solver.purchase.problem import Choice, Limit, PlacementProblem, PlacementSolution, planned_node, unmarked
 from growth.solver.rules import Neighbours
 from growth.solver.rules.pod_class import as_nodes_see_it
@@ -125,12 +126,7 @@ def _broken_rules(problem: PlacementProblem, solution: PlacementSolution) -> Ite
 
 
 def _broken_when_done(problem: PlacementProblem, solution: PlacementSolution, at_a_glance: bool) -> Iterator[str]:
-    shapes = [demand.shape for demand in problem.demands]
-    nodes = [unmarked(room) for room in problem.rooms]
-    index = Neighbours(nodes, volumes=problem.volumes, namespaces=problem.namespaces, shapes=shapes)
-    for number, room in enumerate(problem.rooms):
-        for shape, count in room.contents:
-            index.add(index.class_of(shape), number, count)
+    index = _rooms_as_they_are(problem)
     waiting = [[placement.demand, placement.room, placement.count] for placement in solution.placements]
     waiting = waiting if at_a_glance else _carry_out(problem, index, waiting)
     planned = [planned_node(problem.choices[node.choice], number) for number, node in enumerate(solution.nodes)]
@@ -144,6 +140,16 @@ def _broken_when_done(problem: PlacementProblem, solution: PlacementSolution, at
     in_order = [item for item in waiting if not (at_a_glance and _needs_no_order(problem, index, item[0]))]
     yield from _broken_in_the_end(problem, index, _carry_out(problem, index, in_order))
     yield from _not_allowed_to_stand(problem, index, in_the_end)
+
+
+def _rooms_as_they_are(problem: PlacementProblem) -> Neighbours:
+    shapes = [demand.shape for demand in problem.demands]
+    nodes = [unmarked(room) for room in problem.rooms]
+    index = Neighbours(nodes, volumes=problem.volumes, namespaces=problem.namespaces, shapes=shapes)
+    for number, room in enumerate(problem.rooms):
+        for shape, count in room.contents:
+            index.add(index.class_of(shape), number, count)
+    return index
 
 
 def _needs_no_order(problem: PlacementProblem, index: Neighbours, demand: int) -> bool:
@@ -244,15 +250,21 @@ class _Proof:
         self.value = np.maximum(np.array(solution.proof.values), 0.0)
         self.need = np.array([self._amounts(demand.shape) for demand in problem.demands])
         self.limit_prices = [max(0.0, price) for price in solution.proof.limit_prices]
+        self.choices = self._choices()
+        free = [[float(amounts[name]) for name in self.names] for amounts in (room.free() for room in problem.rooms)]
+        self.room_left = np.maximum(np.array(free).reshape(len(free), len(self.names)), 0.0)
+        self.within = self._within_rooms()
         shapes = [demand.shape for demand in problem.demands]
-        self.pods = valued_pods(self.need, self.value, shapes, problem.namespaces)
+        is_spread = any(one.topology_key == HOSTNAME for shape in shapes for one in shape.spread)
+        places = self._places() if is_spread else None
+        self.pods = valued_pods(self.need, self.value, shapes, problem.namespaces, places)
 
     def _amounts(self, shape: PodShape) -> list[float]:
         return [float(max(0, shape.requests[name])) for name in self.names[:-1]] + [1.0]
 
     def proven(self, claimed: float) -> float:
         """What the values prove: at first with pods that can be cut, then exactly where that is in the way."""
-        prices, own, offers = self._choices()
+        prices, own, offers = self.choices
         of_nodes = float(self.value @ self.count) - self._limits()
         in_rooms = self._in_rooms()
         kinds: dict[bytes, list[int]] = {}
@@ -335,32 +347,51 @@ class _Proof:
             if price and number in limit.choices
         )
 
+    def _within_rooms(self) -> BoolArray:
+        """Demands × rooms: those that may go there, by what the rules say of the node and by who it is open to."""
+        rooms = self.problem.rooms
+        pools = {
+            pools: [room.is_open and not room.node.malformed and not room.why_closed(pools) for room in rooms]
+            for pools in {demand.pools for demand in self.problem.demands}
+        }
+        is_open = np.array([pools[demand.pools] for demand in self.problem.demands], dtype=np.bool_)
+        return self._allowed([unmarked(room) for room in rooms]) & is_open
+
+    def _room_for(self, number: int) -> FloatArray:
+        """How many pods of a demand each room takes, by amounts."""
+        asked = np.flatnonzero(self.need[number])
+        fits = np.floor(self.room_left[:, asked] / self.need[number, asked]).min(axis=1)
+        return np.where(self.within[number], fits, 0.0)
+
+    def _places(self) -> Places:
+        """What spreads over nodes look at."""
+        problem, (_, _, offers) = self.problem, self.choices
+        index = _rooms_as_they_are(problem)
+        index.add_nodes(planned_node(choice, number) for number, choice in enumerate(problem.choices))
+        on_new = np.zeros(len(self.need))
+        for offer, usable in offers:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                often = np.nanmin(np.floor(np.maximum(offer, 0.0) / self.need), axis=1)
+            on_new = np.maximum(on_new, np.where(usable, often, 0.0))
+        usable = np.array([usable for _, usable in offers], dtype=np.bool_).reshape(len(offers), len(self.need)).T
+        daemons = list({daemon for choice in problem.choices for daemon in choice.daemons})
+        return Places(index, len(problem.rooms), self._room_for, on_new, usable, daemons, self.count)
+
     def _in_rooms(self) -> float:
         """The most value that rooms can hold, all together as one node that can be cut; of each demand no more pods
         than fit into them one by one.
         """
-        problem = self.problem
-        rooms = [room for room in problem.rooms if room.is_open and not room.node.malformed]
-        if not rooms:
+        if not self.within.any():
             return 0.0
-        allowed = self._allowed([unmarked(room) for room in rooms])
-        left = np.maximum(np.array([[float(room.free()[name]) for name in self.names] for room in rooms]), 0.0)
-        open_to: dict[tuple[str, ...], BoolArray] = {}
-        most, used = np.zeros(len(self.count)), np.zeros(len(rooms), dtype=np.bool_)
+        most, used = np.zeros(len(self.count)), self.within.any(axis=0)
         room_for: dict[bytes, float] = {}  # how many more pods of one size that may go to the same rooms
         for number in np.argsort(-self.value, kind="stable").tolist():
-            demand = problem.demands[number]
-            if demand.pools not in open_to:
-                open_to[demand.pools] = np.array([not room.why_closed(demand.pools) for room in rooms], dtype=np.bool_)
-            within = allowed[number] & open_to[demand.pools]
-            alike = self.need[number].tobytes() + np.packbits(within).tobytes()
+            alike = self.need[number].tobytes() + np.packbits(self.within[number]).tobytes()
             if alike not in room_for:
-                asked = np.flatnonzero(self.need[number])
-                room_for[alike] = float(np.floor(left[within][:, asked] / self.need[number, asked]).min(axis=1).sum())
-                used |= within
+                room_for[alike] = float(self._room_for(number).sum())
             most[number] = min(self.count[number], room_for[alike])
             room_for[alike] -= most[number]
-        return self.pods.most_on_many(left[used].sum(axis=0), most)
+        return self.pods.most_on_many(self.room_left[used].sum(axis=0), most)
 
 
 def _name(choice: Choice) -> str:

@@ -6,25 +6,23 @@ found: where a zone then took fewer pods than promised (a limit, a rule within i
 their spread allows. Those pods are taken back in the end, whatever order a scheduler would see them in, and get one
 more chance.
 
-A spread over nodes is packed as if there were always an empty node: that holds whatever comes. Where that is dear, it
-is heaped onto as few nodes as hold it evenly (`heap_on_nodes`) and levelled out (`level_out`), since every node that
-will be there is a domain, and no other."""
+A spread over nodes is packed as if there were always an empty node: that holds whatever comes. Where that is dear, the
+number of new nodes is decided first (`tallies.even_nodes`), since every node that will be there is a domain, and no
+other: each of them begins with an even share."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
-from msgspec import structs
 
-from growth.solver.arrays import MANY, BoolArray, FloatArray, IntArray
-from growth.solver.purchase.bins import Bins, fewest, planned
-from growth.solver.purchase.layout import Layout, SpreadView, largest_share, unit_prices
-from growth.solver.purchase.tallies import concerns_no_pods, looks_beyond_node, own_limits
+from growth.solver.arrays import BoolArray, FloatArray, IntArray
+from growth.solver.purchase.bins import Bins, fewest
+from growth.solver.purchase.layout import SpreadView, unit_prices
+from growth.solver.purchase.tallies import looks_beyond_node, own_limits
 from growth.solver.purchase.zones import place_together, sticks_together
 
-_MOST_MOVES = 2_000  # of pods of a class from fuller to emptier nodes
 _MANY_CLASSES = 300
 _LOOKAHEAD, _BRIEF_LOOKAHEAD = 60, 12  # classes that are thought of when a node is chosen; where there are many, fewer
 
@@ -175,95 +173,6 @@ def _worth(
         left -= count[:, None] * need
         worth = worth + count * unit[other]
     return np.asarray(worth, dtype=np.float64)
-
-
-def heap_on_nodes(layout: Layout) -> Layout | None:
-    """The same, where a node may hold as much of a spread over nodes as comes to it if all nodes share evenly; None if
-    that is no more than beside an empty node. Only where no room is a domain of the spread.
-    """
-    views = [view for views in layout.spreads for view in views if layout.tally_key[view.rule.tally] < 0]
-    views = [view for view in views if view.rule.counts_itself and not view.rooms.any()]
-    nodes = max(1, int(np.ceil(_nodes_needed(layout)))) if views else 1
-    heaps = dict[int, int]()
-    for view in views:
-        pods = sum(
-            int(layout.count[index]) for index, rules in enumerate(layout.rules) if view.rule.tally in rules.adds
-        )
-        if -(-pods // nodes) > view.rule.max_skew:
-            heaps[view.rule.tally] = -(-pods // nodes)
-
-    def heaped(views: tuple[SpreadView, ...]) -> tuple[SpreadView, ...]:
-        rules = [
-            structs.replace(one.rule, max_skew=max(one.rule.max_skew, heaps.get(one.rule.tally, 0))) for one in views
-        ]
-        return tuple(SpreadView(rule, view.rooms, view.choices) for rule, view in zip(rules, views, strict=True))
-
-    if not heaps:
-        return None
-    return replace(layout, spreads=tuple(map(heaped, layout.spreads)), implied=tuple(map(heaped, layout.implied)))
-
-
-def _nodes_needed(layout: Layout) -> float:
-    """How many nodes all pods take if each class goes where it is cheapest, and pods could be cut."""
-    needed = 0.0
-    for index, count in enumerate(layout.count):
-        share = largest_share(layout, index)
-        usable = layout.fits[index] & (share <= 1)
-        if usable.any():
-            needed += float(count * share[np.where(usable, layout.price * share, np.inf).argmin()])
-    return needed
-
-
-def level_out(bins: Bins) -> None:
-    """Move pods that are spread over nodes from the fullest planned node to the emptiest, as long as they are uneven
-    and there is a place.
-    """
-    layout, bins.is_strict = bins.layout, False
-    for index in range(len(layout.count)):
-        for view in layout.spreads[index]:
-            if layout.tally_key[view.rule.tally] < 0:
-                for _ in range(_MOST_MOVES):
-                    if not _move_down(bins, index, view):
-                        break
-    bins.is_strict = True
-
-
-def _move_down(bins: Bins, index: int, view: SpreadView) -> bool:
-    """One pod of the class from the fullest node that holds it to the emptiest."""
-    counts = bins.tally[: bins.size, view.rule.tally].astype(np.int64)
-    counted = bins.counted(view)
-    counted[: bins.rooms] = False
-    holding = [number for number in planned(bins) if index in bins.contents[number] and counted[number]]
-    lowest = int(counts[counted].min(initial=MANY))
-    fullest = max(holding, key=lambda number: counts[number], default=-1)
-    if fullest < 0 or counts[fullest] - lowest <= view.rule.max_skew:
-        return False
-    space = bins.space(index)
-    for taker in np.flatnonzero(counted & (counts == lowest)).tolist():
-        if space[taker] > 0:
-            bins.take_out(index, fullest, 1)
-            bins.put(index, taker, 1)
-            return True
-        if _exchange(bins, index, fullest, taker):
-            return True
-    return False
-
-
-def _exchange(bins: Bins, index: int, fullest: int, taker: int) -> bool:
-    """A pod of the class for one that no rule between pods concerns."""
-    layout = bins.layout
-    for other in [one for one in bins.contents[taker] if concerns_no_pods(layout.rules[one])]:
-        bins.take_out(other, taker, 1)
-        if bins.space(index)[taker] > 0:
-            bins.take_out(index, fullest, 1)
-            bins.put(index, taker, 1)
-            if bins.space(other)[fullest] > 0:
-                bins.put(other, fullest, 1)
-                return True
-            bins.take_out(index, taker, 1)
-            bins.put(index, fullest, 1)
-        bins.put(other, taker, 1)
-    return False
 
 
 def take_back_excess(bins: Bins) -> IntArray:

@@ -1,7 +1,7 @@
 """Can planned nodes be cheaper, or be where their pods prefer to be? Asked when all pods are placed. No pod moves: a
-node only becomes another choice that holds the same, of equal tier and with equal daemons, and it stays in its zone if
-any of its pods is under a rule about zones. Only where pods are few are all of them placed anew, by the exact model of
-`solver/exact`.
+node only becomes another choice that holds the same, of equal tier and with equal daemons; it stays in its zone if any
+of its pods is under a rule about zones, and goes to no zone that would be a new domain of a spread. Only where pods are
+few are all of them placed anew, by the exact model of `solver/exact`.
 
 All preferences of all pods of a node together are worth one percent of its price, so a plan gets dearer by that at
 most. Which of the nodes that exist a pod prefers is left to the scheduler, which decides it.
@@ -15,7 +15,7 @@ most. Which of the nodes that exist a pod prefers is left to the scheduler, whic
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,7 +26,7 @@ from growth.model.pod import PodShape
 from growth.solver.arrays import MANY, BoolArray, FloatArray, IntArray
 from growth.solver.exact.few_pods import Apart, Counted, Even, FewPods, Near, place_few
 from growth.solver.purchase.bins import UNBOUND, Bins, planned
-from growth.solver.purchase.layout import Layout
+from growth.solver.purchase.layout import Layout, SpreadView
 from growth.solver.purchase.pod_rules import has_preferences_about_pods
 from growth.solver.purchase.tallies import looks_beyond_node
 from growth.solver.rules import Neighbours
@@ -43,23 +43,43 @@ _SPREAD_WEIGHT = 50
 _MOST_PODS = 40  # that are placed by the exact model
 _MOST_PAIRS = 800  # of a class and a place there
 _MOST_ALIKE = 10  # places of one choice there
+_MOST_ENLARGED = 60  # pods for which nodes become larger
 _SEARCH_NODES = 5  # for each pricing round of the budget
 
 
 def make_cheaper(bins: Bins) -> None:
     """Exchange the choices of planned nodes for cheaper ones that hold the same."""
-    known: dict[tuple[object, ...], int] = {}
+    known, views = dict[tuple[object, ...], int](), _spread_views(bins.layout)
     for number in planned(bins):
         choice = int(bins.choice[number])
         name = (choice, *sorted(bins.contents[number].items()))
         cheaper = known.get(name, -1)
         if cheaper < 0 or (cheaper != choice and bins.openable()[cheaper] < 1):
-            cheaper = known[name] = _best_of(bins, number, bins.layout.price)
+            cheaper = known[name] = _best_of(bins, number, bins.layout.price, views)
         if cheaper != choice:
             bins.exchange(number, cheaper)
 
 
-def _best_of(bins: Bins, number: int, score: FloatArray) -> int:
+def _spread_views(layout: Layout) -> list[SpreadView]:
+    """One of each kind, by the key and the choices that are looked at."""
+    views = [view for views in layout.spreads for view in views]
+    return list({(int(layout.tally_key[one.rule.tally]), one.choices.tobytes()): one for one in views}.values())
+
+
+def _keeps_spreads(bins: Bins, choice: int, views: Sequence[SpreadView]) -> BoolArray:
+    """Choices that a planned node may become without a new domain, which would be empty for pods that are spread."""
+    layout, able = bins.layout, np.ones(len(bins.layout.price), dtype=np.bool_)
+    for view in views:
+        key = int(layout.tally_key[view.rule.tally])
+        if key < 0 and bins.keeps_domains:
+            able &= view.choices == view.choices[choice]
+        elif key >= 0:
+            there = [number for number in range(bins.size) if number < bins.rooms or bins.contents[number]]
+            able &= ~view.choices | np.isin(layout.choice_domain[key], bins.domain[key, there])
+    return able
+
+
+def _best_of(bins: Bins, number: int, score: FloatArray, views: Sequence[SpreadView]) -> int:
     """The choice with the lowest score that a planned node could become; its own if none is lower."""
     layout, choice = bins.layout, int(bins.choice[number])
     classes = list(bins.contents[number])
@@ -68,10 +88,48 @@ def _best_of(bins: Bins, number: int, score: FloatArray) -> int:
     able &= (layout.tier == layout.tier[choice]) & (score < score[choice] - 1e-12)
     if any(looks_beyond_node(layout, index) for index in classes):
         able &= (layout.choice_domain == layout.choice_domain[:, choice, None]).all(axis=0)
+    able &= _keeps_spreads(bins, choice, views)
     for candidate in sorted(np.flatnonzero(able), key=lambda one: (score[one], one)):
         if layout.daemons[candidate] == layout.daemons[choice]:
             return int(candidate)
     return choice
+
+
+def enlarge(bins: Bins, missing: IntArray) -> IntArray:
+    """Put these pods onto planned nodes that become larger, where that costs least; returns those that found no place.
+    No node is bought for them, so rules are read as they are written.
+    """
+    left, views, bins.is_strict = missing.copy(), _spread_views(bins.layout), False
+    for index in np.flatnonzero(left).tolist() if left.sum() <= _MOST_ENLARGED else ():
+        while left[index] and _enlarge_for(bins, index, views):
+            left[index] -= 1
+    bins.is_strict = True
+    return left
+
+
+def _enlarge_for(bins: Bins, index: int, views: Sequence[SpreadView]) -> bool:
+    """One pod of the class onto the node where that costs least."""
+    layout, found = bins.layout, list[tuple[float, int, int]]()
+    for number in planned(bins):
+        choice, classes = int(bins.choice[number]), [index, *bins.contents[number]]
+        needed = layout.offer[choice] - bins.left[number] + layout.need[index]
+        able = (layout.offer >= needed).all(axis=1) & layout.fits[classes].all(axis=0) & (bins.openable() >= 1)
+        able &= layout.tier == layout.tier[choice]
+        able &= (layout.choice_domain == layout.choice_domain[:, choice, None]).all(axis=0)
+        able &= _keeps_spreads(bins, choice, views)
+        able[choice] = bool((bins.left[number] >= layout.need[index]).all() and layout.fits[index, choice])
+        if able.any():
+            larger = int(np.where(able, layout.price, np.inf).argmin())
+            found.append((float(layout.price[larger] - layout.price[choice]), number, larger))
+    for _, number, larger in sorted(found):
+        before = int(bins.choice[number])
+        if layout.daemons[larger] == layout.daemons[before]:
+            bins.exchange(number, larger)
+            if bins.space(index)[number] > 0:
+                bins.put(index, number, 1)
+                return True
+            bins.exchange(number, before)
+    return False
 
 
 def place_anew(layout: Layout, rank: IntArray, can_all: bool) -> Bins | None:
@@ -176,7 +234,7 @@ def follow_preferences(bins: Bins) -> None:
     shapes = bins.layout.shapes
     if not any(shape.preferred_nodes or has_preferences_about_pods(shape) for shape in shapes):
         return
-    reader = _Reader(bins)
+    reader, views = _Reader(bins), _spread_views(bins.layout)
     stated = {index: one for index, shape in enumerate(shapes) if (one := reader.read(shape)) is not None}
     for number in range(bins.rooms, bins.size):
         content, choice = bins.contents[number], int(bins.choice[number])
@@ -186,7 +244,7 @@ def follow_preferences(bins: Bins) -> None:
                 if index in stated:
                     met += stated[index].met(choice, content) * count
             worth = _WORTH * bins.layout.price[choice] * met / sum(content.values())
-            better = _best_of(bins, number, bins.layout.price - worth)
+            better = _best_of(bins, number, bins.layout.price - worth, views)
             reader.move(content, choice, better)
             bins.exchange(number, better)
 

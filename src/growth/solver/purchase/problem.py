@@ -18,7 +18,7 @@ from growth.model.offering import Offering
 from growth.model.pod import PodShape
 from growth.model.resources import Resources
 from growth.model.snapshot import EMPTY, VolumeWorld
-from growth.solver.patterns import Budget
+from growth.solver.patterns.stock import Budget
 from growth.solver.rules.fit import free_amounts
 
 _TELLING_GAP: Final = 0.5  # of a few machines under rules between pods the bound, which knows few of them, says little

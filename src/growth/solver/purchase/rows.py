@@ -32,7 +32,7 @@ from growth.solver.patterns.packing import Relaxation, Values
 from growth.solver.patterns.stock import Patterns, RoomLeft, Stock
 from growth.solver.purchase.layout import Layout
 from growth.solver.purchase.problem import Pattern
-from growth.solver.purchase.tallies import NodeTally, node_limits
+from growth.solver.purchase.tallies import NodeTally, how_often, node_limits
 
 _MOST_KEPT = 3_000  # patterns for the next problem
 _MANY_ROWS = 160  # beyond that, mild rules are left out if that makes fewer rows
@@ -86,13 +86,17 @@ class RelaxedRows:
 
 
 def rows_of(
-    layout: Layout, parts: Sequence[Part], limit_left: FloatArray, with_spreads: bool = True, may_merge: bool = False
+    layout: Layout,
+    parts: Sequence[Part],
+    limit_left: FloatArray,
+    proven: Mapping[int, float] | None = None,
+    may_merge: bool = False,
 ) -> Rows:
     """Rows for these parts, with every choice of the layout; if they may be merged, not too many.
 
     A spread over nodes binds the packers as if there were always an empty node. For a bound that is too strict: there,
-    do without."""
-    tallies = _SharedTallies(layout, parts, with_spreads)
+    only what is `proven` of spreads counts."""
+    tallies = _SharedTallies(layout, parts, proven)
     grouped = _grouped(layout, parts, tallies, with_mild=True)
     kept = tallies.shared
     if len(grouped) > _MANY_ROWS:
@@ -207,17 +211,20 @@ def _mean_need(layout: Layout, group: Sequence[Part]) -> FloatArray:
 class _SharedTallies:
     """Tallies with the node as their domain, as far as they matter among these parts and the daemons of the choices."""
 
-    def __init__(self, layout: Layout, parts: Sequence[Part], with_spreads: bool) -> None:
+    def __init__(self, layout: Layout, parts: Sequence[Part], proven: Mapping[int, float] | None) -> None:
         present = sorted({part.index for part in parts})
         self._members: dict[int, set[int]] = {}
         self._limits: dict[int, dict[int, float]] = {}
         for index in present:
-            for tally in layout.rules[index].adds:
-                if layout.tally_key[tally] < 0:
-                    self._members.setdefault(tally, set()).add(index)
-            for tally, limit in node_limits(layout, index, with_spreads):
+            limits = node_limits(layout, index, proven)
+            for tally, limit in limits:
                 own = self._limits.setdefault(tally, {})
                 own[index] = min(limit, own.get(index, BOUNDLESS))
+            spread_by = {tally for tally, _ in limits}
+            for tally in layout.rules[index].adds:
+                is_meant = not proven or tally not in proven or tally in spread_by  # not all who count are spread
+                if layout.tally_key[tally] < 0 and is_meant:
+                    self._members.setdefault(tally, set()).add(index)
         self._daemons = [NodeTally(layout, choice) for choice in range(len(layout.price))]
         self._of_daemons = {tally for node in self._daemons for tally in (*node.counts, *node.limits)}
         self.cap = np.full(len(layout.count), BOUNDLESS)
@@ -266,10 +273,8 @@ def room_left(layout: Layout, rows: Rows, placed: IntArray) -> RoomLeft:
     """What rooms have left for these pods; limits of attached volumes are not looked at."""
     left = np.maximum(layout.room_left, 0).astype(np.float64)
     most = np.zeros(len(layout.count))
-    amounts = [number for number, name in enumerate(layout.resources) if name not in layout.drivers]
-    for index in np.flatnonzero(placed * layout.room_fits.any(axis=1)):
-        asked = [number for number in amounts if layout.need[index, number]]
-        fits = np.floor(left[layout.room_fits[index]][:, asked] / layout.need[index, asked]).min(axis=1)
+    for index in np.flatnonzero(placed * layout.room_fits.any(axis=1)).tolist():
+        fits = how_often(layout, index, layout.room_left, layout.room_fits[index])
         most[index] = min(float(placed[index]), float(fits.sum()))
     free = left[layout.room_fits.any(axis=0)].sum(axis=0)
     free[[number for number, name in enumerate(layout.resources) if name in layout.drivers]] = BOUNDLESS

@@ -9,7 +9,7 @@
 | patterns | column generation, exact pricing where it is cheap, rounding; tier by tier |
 | best fit | the simple way, which no plan may be dearer than |
 | rest | the greedy, for what is left; every node then becomes the cheapest that holds its content |
-| levelled | where pods are spread over nodes: heaped onto few nodes and made even, if that is cheaper |
+| even | where pods are spread over nodes: on so many nodes that each hold an even share, if that is cheaper |
 | exact | a few pods are placed anew by an exact model, if pods are left over or the plan is dear for what is proven |
 | bound | what no plan can undercut, by the values of the fluid program and of the pattern program |
 | preferences | nodes become others of nearly the same price that their pods prefer |
@@ -21,6 +21,7 @@ steps keep out is served in steps.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -34,30 +35,19 @@ from growth.solver.patterns.packing import pack, relax
 from growth.solver.purchase.answer import prove_bound, write_answer
 from growth.solver.purchase.bins import Bins, planned, price_of
 from growth.solver.purchase.check import check
-from growth.solver.purchase.greedy import heap_on_nodes, level_out, place_by_rules, take_back_excess
-from growth.solver.purchase.improve import follow_preferences, make_cheaper, place_anew
+from growth.solver.purchase.greedy import place_by_rules, take_back_excess
+from growth.solver.purchase.improve import enlarge, follow_preferences, make_cheaper, place_anew
 from growth.solver.purchase.layout import Layout, lay_out, unit_prices
 from growth.solver.purchase.open_nodes import by_worth, fill_bins, open_best, open_nodes
-from growth.solver.purchase.problem import (
-    PlacementProblem,
-    PlacementSolution,
-    Stage,
-    Unplaced,
-    whole_gangs,
-)
+from growth.solver.purchase.problem import PlacementProblem, PlacementSolution, Stage, Unplaced, whole_gangs
 from growth.solver.purchase.rows import Part, RelaxedRows, recall, remember, rows_of
-from growth.solver.purchase.tallies import concerns_no_pods, looks_beyond_node
-from growth.solver.purchase.zones import (
-    place_together,
-    repeat_in_zones,
-    split_by_zones,
-    sticks_together,
-    without_zones,
-)
+from growth.solver.purchase.tallies import EvenNodes, concerns_no_pods, even_nodes, looks_beyond_node
+from growth.solver.purchase.zones import place_together, repeat_in_zones, split_by_zones, sticks_together, without_zones
 
 _DEAR = 1_000.0  # how many times its price a pod is worth: nothing but a limit leaves it out
 _FEW_PODS = 500  # for which the greedy is asked whenever a cheaper plan is not ruled out; of more, best fit is as good
 _MANY_CLASSES = 300
+_MOST_EVEN = 5  # numbers of nodes that are tried for pods that are spread over nodes
 _AMPLE_SECONDS = 5.0  # with so much, patterns are far better than best fit; with less they must be compared
 _LEAST_SECONDS = 0.5  # a budget below that counts as so much
 _PATIENCE = 1.4  # times the budget: nothing is begun that would probably take longer
@@ -154,9 +144,7 @@ def _best(layout: Layout) -> tuple[Attempt, ProvenBound]:
             others.append(_by_patterns(layout, is_staged=True))
         if best.left_over.any() and layout.tier.max(initial=0) and len(layout.limit_bound):
             others.append(_by_patterns(layout, is_staged=False, is_tiered=False))
-        heaped = heap_on_nodes(layout)
-        if heaped is not None:
-            others.append(_levelled(layout, heaped))
+        others += _by_even_nodes(best, bound.lower_bound)
         found, best = best, _better(best, others)
         bound = bound if best is found else _prove(best)
     anew = _anew(best) if best.left_over.any() or not _is_cheapest(best, bound.lower_bound) else best
@@ -285,19 +273,37 @@ def _place_rest(bins: Bins, missing: IntArray) -> IntArray:
     return left_over
 
 
-def _levelled(layout: Layout, heaped: Layout) -> Attempt:
-    """Packed with more of a spread on each node than beside an empty one, then made even: fewer nodes, if every node
-    that is a domain gets its share. What is still uneven is taken back and placed as usual.
-    """
-    tried, bins = _by_patterns(heaped, is_staged=False), Bins(layout)
+def _by_even_nodes(known: Attempt, lower_bound: float) -> list[Attempt]:
+    """A few numbers of nodes for pods that are spread over nodes, as long as they promise to be cheaper."""
+    found, least = list[Attempt](), np.inf if known.left_over.any() else price_of(known.bins)
+    for even in even_nodes(known.bins.layout, least)[:_MOST_EVEN]:
+        if even.estimate < least and least > lower_bound * (1 + _GOOD_ENOUGH):
+            found.append(_on_even_nodes(known.bins.layout, even))
+            least = least if found[-1].left_over.any() else min(least, price_of(found[-1].bins))
+    return found
+
+
+def _on_even_nodes(layout: Layout, even: EvenNodes) -> Attempt:
+    """The share of each node, and what remains by patterns beside it."""
+    tried, bins = _by_patterns(even.rest, is_staged=False), Bins(layout)
     for number, content in enumerate(tried.bins.contents):
-        if content:
-            place = number if number < bins.rooms else bins.open(int(tried.bins.choice[number]))
+        if content and number < bins.rooms:
             for index, count in content.items():
-                bins.put(index, place, count)
-    level_out(bins)
-    left_over = _place_rest(bins, tried.left_over + take_back_excess(bins))
-    return Attempt(bins, left_over, (*tried.stages, Stage("levelled", price_of(bins))), ())
+                bins.put(index, number, count)
+        elif content:
+            choice = int(tried.bins.choice[number])
+            bins.open_alike(choice, Counter(even.share if even.domains[choice] else {}) + Counter(content), 1)
+    cheapest = int(np.where(even.usable, layout.price, np.inf).argmin())
+    missing = even.nodes - sum(bool(even.domains[bins.choice[number]]) for number in planned(bins))
+    missing = min(missing, int(bins.openable()[cheapest]))
+    if missing > 0:
+        bins.open_alike(cheapest, even.share, missing)
+    bins.keeps_domains = True
+    take_back_excess(bins)
+    _place_rest(bins, enlarge(bins, layout.count - bins.placed()))
+    take_back_excess(bins)
+    left_over = layout.count - bins.placed()
+    return Attempt(bins, left_over, (*tried.stages, Stage("even", price_of(bins), f"{even.nodes} nodes")), ())
 
 
 def _by_patterns(layout: Layout, is_staged: bool, is_tiered: bool = True) -> Attempt:
