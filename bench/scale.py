@@ -29,21 +29,18 @@ import asyncio
 import gc
 import logging
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
 import structlog
 
 from bench.report import Report, main, measured, parser, resident_mib
 from bench.scale_embedded import served_cluster
-from bench.scale_growth import TimedFence, quantile, started, tick_at_rest, watch_timer
+from bench.scale_growth import TimedFence, quantile, stand_for_election, started, tick_at_rest, watch_timer
 from bench.scale_real import run_real
 from growth.controllers.growth import Growth, Installation
 from growth.controllers.loop.runtime import SystemRuntime
 from growth.kube.api.http import HttpTransport
 from growth.kube.auth.credentials import Connection, Credential
-from growth.kube.election import Election, ElectionThread, LeaseSettings
-from growth.kube.fence import Fence
+from growth.kube.election import LeaseSettings
 from growth.providers.catalogue import built_in_catalogue
 from growth.providers.kwok import KwokProvider
 
@@ -73,14 +70,7 @@ async def _measure(report: Report, case: str, address: str, seconds: float) -> N
     lateness: list[float] = []
     connection = Connection(address, lambda: b"", Nobody())
     lease = LeaseSettings(namespace="default")
-
-    @asynccontextmanager
-    async def open_election(own: Fence) -> AsyncIterator[Election]:
-        async with HttpTransport(connection) as transport:
-            yield Election(transport, runtime, "bench", lease, own)
-
-    thread = ElectionThread(fence, open_election)
-    thread.start()
+    thread = stand_for_election(fence, connection, runtime, lease)
     async with HttpTransport(connection) as transport:
         growth = Growth(
             transport,

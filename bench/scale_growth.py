@@ -7,9 +7,15 @@ from __future__ import annotations
 import asyncio
 import statistics
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 from growth.controllers.growth import Growth
 from growth.controllers.loop.loop import Loop
+from growth.controllers.loop.runtime import SystemRuntime
+from growth.kube.api.http import HttpTransport
+from growth.kube.auth.credentials import Connection
+from growth.kube.election import Election, ElectionThread, LeaseSettings
 from growth.kube.fence import Fence
 
 _TIMER_SECONDS = 0.01
@@ -30,6 +36,21 @@ class TimedFence(Fence):
     def latest_seconds(self, retry_seconds: float) -> float:
         gaps = [after - before for before, after in zip(self.renewed_at, self.renewed_at[1:], strict=False)]
         return max((gap - retry_seconds for gap in gaps), default=float("inf"))
+
+
+def stand_for_election(
+    fence: Fence, connection: Connection, runtime: SystemRuntime, lease: LeaseSettings
+) -> ElectionThread:
+    """As growth does when it runs: in a thread of its own. The caller stops it."""
+
+    @asynccontextmanager
+    async def open_election(own: Fence) -> AsyncIterator[Election]:
+        async with HttpTransport(connection) as transport:
+            yield Election(transport, runtime, "bench", lease, own)
+
+    thread = ElectionThread(fence, open_election)
+    thread.start()
+    return thread
 
 
 async def watch_timer(lateness: list[float]) -> None:

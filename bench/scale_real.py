@@ -12,8 +12,8 @@ import multiprocessing
 import tempfile
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from multiprocessing.connection import Connection as Pipe
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from bench.manifests import pod_object
 from bench.report import Report, family_cpu_seconds, family_mib, family_peak_mib
-from bench.scale_growth import TimedFence, quantile, started, tick_at_rest, watch_timer
+from bench.scale_growth import TimedFence, quantile, stand_for_election, started, tick_at_rest, watch_timer
 from growth.controllers.configuration import cluster_id
 from growth.controllers.growth import Growth, Installation
 from growth.controllers.loop.loop import Loop
@@ -33,8 +33,7 @@ from growth.kube.api.http import HttpTransport
 from growth.kube.api.resources import NODE_REQUESTS, PODS
 from growth.kube.api.transport import Request, Response, Transport
 from growth.kube.auth.kubeconfig import load_connection
-from growth.kube.election import Election, ElectionThread, LeaseSettings
-from growth.kube.fence import Fence
+from growth.kube.election import LeaseSettings
 from growth.model.labels import Labels
 from growth.model.node import POOL_LABEL
 from growth.model.nodepool import PoolLimits
@@ -283,14 +282,7 @@ async def _grow_until_told(pipe: Pipe, kubeconfig: Path, most_nodes: int) -> Non
     runtime, fence = SystemRuntime(), TimedFence()
     lease = LeaseSettings(namespace="default")
     connection = load_connection(runtime, kubeconfig)
-
-    @asynccontextmanager
-    async def open_election(own: Fence) -> AsyncIterator[Election]:
-        async with HttpTransport(connection) as transport:
-            yield Election(transport, runtime, "bench", lease, own)
-
-    thread = ElectionThread(fence, open_election)
-    thread.start()
+    thread = stand_for_election(fence, connection, runtime, lease)
     settings = Settings(limits=PoolLimits(nodes=most_nodes, price_per_hour="100000"))
     async with HttpTransport(connection) as transport:
         line = Counting(transport)
