@@ -166,8 +166,9 @@ def test_whoever_writes_an_autoscaler_must_be_allowed_to_scale_its_target(cluste
         except KubectlError as error:
             return str(error)
 
+    # of a target of its own: before the policy is in force it is created, and that target is taken from then on
     cluster.wait_until(
-        lambda: "right to patch deployments/scale of api" in create("two", "api"), "the policy is in force"
+        lambda: "right to patch deployments/scale of other" in create("two", "other"), "the policy is in force"
     )
     cluster.wait_until(lambda: "created" in create("one", "web"), "what she may scale she may autoscale")
     moved = '{"spec": {"scaleTargetRef": {"name": "api"}}}'

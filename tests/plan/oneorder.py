@@ -21,7 +21,8 @@ SETTINGS = Settings()
 def plan(
     snapshot: Snapshot, ledger: provisioning.Ledger | None = None, settings: Settings = SETTINGS
 ) -> Decision[provisioning.Ledger]:
-    return provisioning.plan(snapshot, ledger or provisioning.Ledger(), settings)
+    """Unless more is said, of a process that has ordered everything itself."""
+    return provisioning.plan(snapshot, ledger or provisioning.Ledger(inherited=frozenset()), settings)
 
 
 def one(phase: RequestPhase = "Pending", **fields: Any) -> NodeRequest:

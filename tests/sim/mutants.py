@@ -120,7 +120,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
     "below minimum": Mutant(removing.below_minimum, ("minimum",), law="traces left behind", number=2),
     "no budget": Mutant(removing.no_budget, ("thinned out",), law="within disruption budgets", number=9),
     "moves the protected": Mutant(removing.moves_the_protected, ("thinned out",), law="protected pods stay", number=2),
-    "moves without room": Mutant(removing.moves_without_room, ("thinned out",), law="traces left behind"),
+    "moves without room": Mutant(removing.moves_without_room, ("thinned out",), law="zero writes at rest"),
     "gives back spare room": Mutant(removing.gives_back_spare_room, ("spare room",), law="declared room", number=1),
     "no brake": Mutant(removing.no_brake, ("sick nodes",), law="not while braked"),
     "brake without end": Mutant(removing.brake_without_end, ("come and go",), law="empty nodes"),

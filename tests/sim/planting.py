@@ -94,7 +94,7 @@ PLACES: Final = {
     "gate_owner": "growth.controllers.act.gate:Gate._why_not_this_one",
     "gate_launch": "growth.controllers.act.gate:Gate.why_not_launch",
     "gate_closed": "growth.controllers.act.gate:Gate._why_closed",
-    "gate_paused": "growth.controllers.act.gate:Gate._why_paused",
+    "gate_paused": "growth.controllers.act.gate:_why_paused",
     "allowances": "growth.plan.nodes_up.survey:allowances_now",
     "over_limit": "growth.plan.nodes_up.provisioning:over_limit",
     "expected_nodes": "growth.plan.world.capacity:_expected_nodes",

@@ -67,7 +67,7 @@ class RegisterNode(Struct, frozen=True, tag=True):
     node: Seen
     labels: tuple[tuple[str, str], ...] = ()
     annotations: tuple[tuple[str, str], ...] = ()
-    taints: tuple[Taint, ...] = ()  # the whole list, as it shall be
+    taints: tuple[Taint, ...] | None = None  # the whole list, as it shall be; None: as it is
 
 
 class FillNode(Struct, frozen=True, tag=True):

@@ -40,7 +40,8 @@ class Shelf:
 
     def put(self, name: str, cluster: str = CLUSTER) -> None:
         labels = Labels({CLUSTER_LABEL: cluster, POOL_LABEL: "default"})
-        self.machines[f"id-{name}"] = Machine(f"id-{name}", name, "sim-cx33", "fsn1", labels)
+        machine = Machine(f"id-{name}", name, "sim-cx33", "fsn1", labels, provider_id=f"shelf://id-{name}")
+        self.machines[machine.machine_id] = machine
 
     async def offerings(self) -> tuple[Offering, ...]:
         return (Offering("sim-cx33", "CX33", "fsn1", 0.01),)

@@ -15,7 +15,8 @@ from growth.kube.api.transport import Request, Response
 from growth.kube.fence import OpenFence
 from growth.model.action import DeleteMachine, FinishRemoval, LaunchMachine, Seen
 from growth.model.api import FINALIZER
-from growth.model.noderequest import NodeRequestSpec
+from growth.model.instant import format_instant
+from growth.model.noderequest import UNANSWERED, NodeRequestSpec
 from growth.model.outcome import Accepted, Conflict, NoCapacity, Outcome, Refused, TryLater, Unknown
 from growth.model.settings import Settings
 from growth.sim.apiserver.refusal import Refusal
@@ -51,10 +52,12 @@ async def ordered(house: Gatehouse, name: str = "default-pool-1", **parts: Any) 
     return LaunchMachine(seen, SPEC)
 
 
-async def removing(house: Gatehouse, name: str = "default-pool-1", phase: str = "Deprovisioning") -> DeleteMachine:
+async def removing(
+    house: Gatehouse, name: str = "default-pool-1", phase: str = "Deprovisioning", called: str = "", **spec: str
+) -> DeleteMachine:
     """A node, its machine, and a NodeRemovalRequest for it."""
     house.shelf.put(name)
-    await house.put(NODES, name)
+    await house.put(NODES, called or name, spec=spec)
     seen = await house.put(
         NODE_REMOVAL_REQUESTS, name, spec={"nodeName": name, "pool": "default"}, status={"phase": phase}
     )
@@ -64,17 +67,11 @@ async def removing(house: Gatehouse, name: str = "default-pool-1", phase: str = 
 # ----------------------------------------------------------------------------------------- launches
 
 
-def test_a_waiting_request_within_its_limits_may_buy() -> None:
+def test_a_waiting_request_within_its_limits_may_buy_unless_growth_is_paused() -> None:
     async def story(house: Gatehouse) -> Outcome | None:
         return await house.gate.why_not_launch(await ordered(house))
 
     assert asked(story) is None
-
-
-def test_nothing_is_bought_while_paused() -> None:
-    async def story(house: Gatehouse) -> Outcome | None:
-        return await house.gate.why_not_launch(await ordered(house))
-
     assert isinstance(asked(story, Settings(is_paused=True)), TryLater)
 
 
@@ -98,28 +95,17 @@ def test_a_pool_is_asked_live_whether_it_is_paused() -> None:
     assert asked(story) == TryLater("growth is paused for pool default", 10.0)
 
 
-def test_an_order_whose_record_and_node_are_gone_no_longer_counts() -> None:
+@pytest.mark.parametrize("has_node", [False, True])  # True: its machine lost growth's label before a list showed it
+def test_an_order_without_a_record_and_a_node_of_growth_no_longer_counts(has_node: bool) -> None:
     async def story(house: Gatehouse) -> Outcome | None:
         for name in ("default-pool-1", "default-pool-2"):
             assert await house.gate.why_not_launch(await ordered(house, name)) is None
         third = await ordered(house, "default-pool-3")
-        full = await house.gate.why_not_launch(third)
-        assert isinstance(full, TryLater)
-        house.observer.forgot(
-            NODE_REQUESTS, "default-pool-1"
-        )  # its machine vanished before any list showed it, and the record is released
-        return await house.gate.why_not_launch(third)
-
-    assert asked(story) is None
-
-
-def test_an_order_whose_node_is_not_growths_any_more_no_longer_counts() -> None:
-    async def story(house: Gatehouse) -> Outcome | None:
-        for name in ("default-pool-1", "default-pool-2"):
-            assert await house.gate.why_not_launch(await ordered(house, name)) is None
-        await house.put(NODES, "default-pool-1")  # its machine lost growth's label before a list showed it
+        assert isinstance(await house.gate.why_not_launch(third), TryLater)
+        if has_node:
+            await house.put(NODES, "default-pool-1")
         house.observer.forgot(NODE_REQUESTS, "default-pool-1")
-        return await house.gate.why_not_launch(await ordered(house, "default-pool-3"))
+        return await house.gate.why_not_launch(third)
 
     assert asked(story) is None
 
@@ -136,6 +122,16 @@ def test_an_order_that_was_handed_to_removal_no_longer_counts_though_its_record_
         return await house.gate.why_not_launch(await ordered(house, "default-pool-3"))
 
     assert asked(story) is None
+
+
+def test_an_order_without_an_answer_of_an_earlier_process_counts_though_the_machine_of_another_one_is_gone() -> None:
+    async def story(house: Gatehouse) -> Outcome | None:
+        events = [{"at": format_instant(house.runtime.now()), "name": UNANSWERED}]
+        for name in ("default-pool-1", "default-pool-2"):
+            await ordered(house, name, status={"phase": "Ready", "machineID": "gone", "events": events})
+        return await house.gate.why_not_launch(await ordered(house, "default-pool-3"))
+
+    assert isinstance(asked(story), TryLater)
 
 
 def test_a_request_that_is_gone_or_another_one_by_now_buys_nothing() -> None:
@@ -247,15 +243,19 @@ def test_s14_only_a_removal_that_wrote_deprovisioning_first_may_delete(phase: st
     assert isinstance(asked(story), Conflict)
 
 
-def test_s3_a_pod_that_the_caches_do_not_know_yet_still_blocks_the_delete() -> None:
+@pytest.mark.parametrize("node", ["default-pool-1", "ip-10-0-0-1"])
+def test_s3_a_pod_that_the_caches_do_not_know_yet_still_blocks_the_delete_whatever_its_node_is_called(
+    node: str,
+) -> None:
     async def story(house: Gatehouse) -> Outcome | None:
-        action = await removing(house)
-        spec = {"nodeName": action.node_name, "containers": [{"name": "c", "image": "i"}]}
+        action = await removing(house, called=node, providerID="shelf://id-default-pool-1")
+        await house.supply.refresh()
+        spec = {"nodeName": node, "containers": [{"name": "c", "image": "i"}]}
         item = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "late", "namespace": "default"}, "spec": spec}
         await house.client.create(PODS, item)
         return await house.gate.why_not_delete(action)
 
-    assert asked(story) == Conflict("pod default/late is on node default-pool-1")
+    assert asked(story) == Conflict(f"pod default/late is on node {node}")
 
 
 @pytest.mark.parametrize(

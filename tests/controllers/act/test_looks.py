@@ -40,7 +40,7 @@ def asked(story: Story) -> Outcome | None:
 
 
 async def why_not(house: Gatehouse, *beside: Seen) -> Outcome | None:
-    return await house.gate.why_not_bind(NODE, tuple(pod.uid for pod in beside))
+    return await house.gate.why_not_bind(NODE, frozenset(pod.uid for pod in beside))
 
 
 async def stands_there(house: Gatehouse, name: str, **parts: Any) -> Seen:
@@ -128,9 +128,37 @@ def test_who_asks_while_an_object_is_read_gets_what_was_read_after_it_asked_and_
     assert asked(story) is None
 
 
+@pytest.mark.parametrize(("heard_seconds_ago", "lists"), [(0.9, 0), (1.0, 1)])
+def test_who_stands_on_a_node_is_listed_only_if_the_watch_has_shown_no_bind_of_ours_of_the_last_second(
+    heard_seconds_ago: float, lists: int
+) -> None:
+    async def story(house: Gatehouse) -> Outcome | None:
+        line, pods = Counting(house, forbids=False), PodCache(Codec())
+        pods.heard_at = house.runtime.monotonic() + 0.2 - heard_seconds_ago  # the node is read first, which takes 0.2 s
+        gate = BindGate(Client(line, house.runtime), house.runtime.monotonic, pods)
+        assert await gate.why_not_bind(NODE, frozenset()) is None
+        assert line.requests == 1 + lists
+        return None
+
+    assert asked(story) is None
+
+
+def test_a_cache_that_is_up_to_date_tells_who_stands_there_uncounted() -> None:
+    async def story(house: Gatehouse) -> Outcome | None:
+        line, pods = Counting(house, forbids=False), PodCache(Codec())
+        guest = await stands_there(house, "guest")
+        pods.learned(await house.client.get(PODS, guest.name, "default"))
+        pods.heard_at = house.runtime.monotonic()
+        gate = BindGate(Client(line, house.runtime), house.runtime.monotonic, pods)
+        assert await gate.why_not_bind(NODE, frozenset({guest.uid})) is None
+        return await gate.why_not_bind(NODE, frozenset())
+
+    assert asked(story) == TryLater("pod default/guest is on node default-pool-1, and the plan has not counted it", 2.0)
+
+
 async def is_refused(gate: BindGate) -> bool:
     try:
-        assert await gate.why_not_bind(NODE, ()) is None
+        assert await gate.why_not_bind(NODE, frozenset()) is None
     except Refused:
         return True
     return False

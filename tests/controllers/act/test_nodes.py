@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from growth.controllers.act.nodes import Tools, create_node_request, write_node_request_status
 from growth.kube.api.client import Client
@@ -16,11 +17,12 @@ from growth.kube.api.transport import Request, Response, TransportError
 from growth.model.action import CreateNodeRequest, Seen, WriteNodeRequestStatus
 from growth.model.api import FINALIZER
 from growth.model.noderequest import NodeRequestSpec, NodeRequestStatus
-from growth.model.outcome import Accepted
+from growth.model.outcome import Accepted, Outcome, TryLater
 from growth.sim.apiserver.kinds import BY_NAME
 from growth.sim.apiserver.streams import Answer
 from growth.sim.clock import run_virtual
 from tests.controllers.act.gatehouse import Gatehouse
+from tests.controllers.act.test_gate import asked, ordered
 
 
 class Losing:
@@ -117,3 +119,17 @@ def test_a_status_is_written_whole_and_only_onto_the_version_that_was_seen() -> 
             await write_node_request_status(tools, action)
 
     on_server(story)
+
+
+def test_nothing_is_bought_for_a_pool_that_was_changed_while_growth_did_not_hear_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def story(house: Gatehouse) -> Outcome | None:
+        action = await ordered(house)
+        known = house.observer.pool("default")
+        assert known is not None
+        older = replace(known, generation=known.generation - 1)
+        monkeypatch.setattr(house.observer, "pool", lambda _name: older)
+        return await house.gate.why_not_launch(action)
+
+    assert asked(story) == TryLater("NodePool default was changed, and growth has not heard of it", 1.0)

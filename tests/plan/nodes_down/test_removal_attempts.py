@@ -169,3 +169,18 @@ def test_a_node_without_pods_that_a_person_asks_for_is_marked_before_its_machine
     (mark,) = plan(there(asked_for, nodes=[node(NAME, of=SMALL)]), KNOWN).actions
     assert isinstance(mark, MarkScaleDown)
     assert status_of(plan(there(asked_for, nodes=[marked()]), KNOWN)).phase == "Deprovisioning"
+
+
+@pytest.mark.parametrize("name", [NAME, "ip-10-0-0-1"])
+def test_a_machine_whose_node_has_another_name_or_id_waits_for_the_pods_there_and_evicts_nobody(name: str) -> None:
+    stranger = replace(node(name), pool="", provider_id="sim://1" if name != NAME else "metal:///rack-7")
+    there_too = {"nodes": [stranger], "machines": [machine(NAME, SMALL, provider_id="sim://1")]}
+    one = going(reason="NotReady")
+    (action,) = plan(there(one, pods=[bound(pod("p"), name)], **there_too)).actions
+    assert isinstance(action, WriteNodeRemovalStatus)
+    assert action.status.phase == "Pending"
+    assert action.status.waiting_for.startswith("pod default/p runs there, and ")
+    assert action.status.waiting_for.endswith(": a person must move it")
+    waiting = replace(one, status=action.status)
+    assert plan(there(waiting, pods=[bound(pod("p"), name)], **there_too)).actions == ()
+    assert status_of(plan(there(waiting, **there_too))).phase == "Deprovisioning"

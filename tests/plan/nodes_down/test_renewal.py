@@ -234,7 +234,8 @@ def test_a_digest_of_another_rule_is_no_drift_and_is_written_anew(digest: str) -
     assert not has_drifted(snapshot.nodes["n0"], PLAIN, snapshot)
     stamped = [action for action in decide(snapshot).actions if isinstance(action, RegisterNode)]
     assert [dict(action.annotations) for action in stamped] == [{TEMPLATE: template_digest(PLAIN.spec)}] * 2
-    assert stamped[0].taints == snapshot.nodes["n0"].taints
+    assert stamped[0].taints is None
+    assert not stamped[0].node.resource_version
 
 
 def test_drifted_nodes_are_replaced_within_the_budget() -> None:

@@ -21,6 +21,7 @@ from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot, VolumeWorld
 from growth.model.volumes import Claim, Volume
 from growth.plan.nodes_up import joining
+from growth.plan.world.pools import node_labels
 from growth.plan.world.swaps import template_digest
 from growth.plan.world.turn import seen
 from tests.plan.builders import (
@@ -110,7 +111,16 @@ def test_a_start_up_taint_that_was_taken_off_already_is_not_put_back() -> None:
     booted = Node(NAME, Labels({POOL_LABEL: "default"}), (STARTUP_TAINT,), uid="u", pool="default")
     (action,) = plan(joined([], booted, pools=[of_pool])).actions
     assert isinstance(action, RegisterNode)
-    assert action.taints == (STARTUP_TAINT,)
+    assert action.taints is None
+    assert action.node == seen(booted)  # labels that others may write meanwhile are missing
+
+
+def test_a_node_that_lacks_only_what_is_growths_own_is_registered_in_whatever_version() -> None:
+    said = Labels({key: value for key, value in node_labels(pool(), SMALL, NAME).items() if key != REQUEST_LABEL})
+    booted = Node(NAME, said, (STARTUP_TAINT,), uid="u", resource_version="9", pool="default")
+    (action,) = plan(joined([], booted)).actions
+    assert isinstance(action, RegisterNode)
+    assert (action.node.uid, action.node.resource_version, action.taints) == ("u", "", None)
 
 
 def test_planned_pods_are_bound_behind_the_taint() -> None:
@@ -309,6 +319,7 @@ def test_growth_binds_past_the_scheduler_only_where_every_rule_still_allows_it()
         pods_by_node={"static": (bound(pod("x", labels={"app": "web"}), "static"),)},
     )
     assert [type(action) for action in plan(rival).actions] == [NominatePod]
+    assert [type(action) for action in plan(alone).actions] == [FillNode]  # what was seen before is no obstacle
 
 
 def test_a_plan_that_holds_only_as_a_whole_is_bound_as_a_whole() -> None:

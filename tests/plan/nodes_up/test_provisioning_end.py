@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import pytest
 from msgspec.structs import replace
 
 from growth.model.action import CreateNodeRemovalRequest, ReleaseNodeRequest, WriteNodeRequestStatus
+from growth.model.api import LifeEvent
 from growth.model.decision import Decision
 from growth.model.instant import format_instant, parse_instant
-from growth.model.noderequest import NodeRequest, with_classes
-from growth.model.outcome import NoCapacity
+from growth.model.noderequest import ACCEPTED, UNANSWERED, NodeRequest, with_classes
+from growth.model.outcome import Accepted, NoCapacity
 from growth.model.pod import Toleration, class_checksum
 from growth.plan.nodes_up import provisioning
 from growth.plan.world.turn import life_event, seen
-from tests.plan.builders import NOW, bound, machine, node, offering, pod, pool, request, world
+from tests.plan.builders import NOW, bound, machine, node, notes_by_reason, offering, pod, pool, request, world
 from tests.plan.oneorder import NAME, SMALL, one, plan, removal, settle_launch, with_one
 
 GPU = offering("gpu", 8, 16384, 0.5, devices={"example.com/gpu": 1})
@@ -81,6 +83,59 @@ def test_ruling_16_after_its_time_a_ready_record_goes_and_the_machine_stays() ->
     assert (waiting.actions, waiting.again_at) == ((), NOW + 1)
     old = replace(ready, changed_at=NOW - 600)
     assert plan(with_one(old, nodes=[node(NAME, of=SMALL)])).actions == (ReleaseNodeRequest(seen(old)),)
+
+
+def unanswered(at: float) -> tuple[LifeEvent, ...]:
+    return (life_event(at, UNANSWERED, "timeout"), life_event(at + 5, ACCEPTED))
+
+
+@pytest.mark.parametrize("deleted_at", [None, NOW])
+def test_a_record_stays_while_an_order_without_an_answer_may_still_bring_a_machine(deleted_at: float | None) -> None:
+    ready = one("Ready", changed_at=NOW - 900, machine_id="m", events=unanswered(NOW - 590), deleted_at=deleted_at)
+    waiting = plan(with_one(ready))
+    assert (waiting.actions, waiting.again_at) == ((), NOW + 25)
+    unseen = replace(with_one(ready), now=NOW + 20, machines_at=NOW + 9)
+    assert plan(unseen).actions == ()
+    assert plan(replace(unseen, machines_at=NOW + 11)).actions == (ReleaseNodeRequest(seen(ready)),)
+
+
+def test_a_machine_of_an_older_order_that_comes_when_the_recorded_one_is_gone_becomes_a_node_or_goes() -> None:
+    ready = one("Ready", changed_at=NOW - 3000, machine_id="gone", events=unanswered(NOW - 890))
+    another = machine(NAME, SMALL)
+    waiting = plan(with_one(ready, machines=[another]))
+    assert (waiting.actions, waiting.again_at) == ((), NOW + 10)
+    assert plan(replace(with_one(ready, machines=[another], nodes=[node(NAME, of=SMALL)]), now=NOW + 60)).actions == (
+        ReleaseNodeRequest(seen(ready)),
+    )
+    (removal,) = plan(replace(with_one(ready, machines=[another]), now=NOW + 10)).actions
+    assert isinstance(removal, CreateNodeRemovalRequest)
+    assert (removal.spec.machine_id, removal.spec.reason) == (another.machine_id, "NotReady")
+
+
+def test_a_pod_on_a_node_that_names_another_machine_keeps_no_request_and_people_are_told_why_it_is_in_vain() -> None:
+    stranger = replace(node(NAME), pool="", provider_id="metal:///rack-7")
+    running = replace(bound(pod("a"), NAME), phase="Running")
+    old = one("Provisioning", changed_at=NOW - 300, machine_id=f"id-{NAME}")
+    machines = [machine(NAME, SMALL, provider_id="sim://1")]
+    decision = plan(with_one(old, nodes=[stranger], pods=[running], machines=machines))
+    why = "no Ready node within 300 s: the node says that it is metal:///rack-7, and its machine is sim://1"
+    (action,) = decision.actions
+    assert isinstance(action, WriteNodeRequestStatus)
+    assert (action.status.phase, action.status.events[-1].reason) == ("Deprovisioning", why)
+    assert notes_by_reason(decision)["NotReadyInTime"] == [
+        f"NodeRequest {NAME}: sim-small: {why}, the machine is given back"
+    ]
+
+
+def test_what_an_earlier_process_may_have_ordered_counts_as_an_order_without_an_answer() -> None:
+    for outcome in (Accepted("m"), NoCapacity("sold out")):
+        (own,) = settle_launch(with_one(one()), outcome).actions
+        (inherited,) = settle_launch(with_one(one()), outcome, provisioning.Ledger()).actions
+        assert isinstance(inherited, WriteNodeRequestStatus)
+        assert isinstance(own, WriteNodeRequestStatus)
+        assert inherited.status.events[0].name == UNANSWERED
+        assert UNANSWERED not in [each.name for each in own.status.events]
+        assert inherited.status.expires_at == own.status.expires_at
 
 
 def test_a_ready_record_written_before_a_clock_went_back_is_as_old_as_its_node_says() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
 from msgspec.structs import replace
 
+from growth.model.action import WriteNodeRequestStatus
 from growth.model.decision import Decision
 from growth.model.instant import format_instant
 from growth.model.node import STARTUP_TAINT
@@ -158,6 +160,44 @@ def test_ruling_7_a_pod_in_back_off_is_let_in_when_room_appears() -> None:
     assert is_tried(later, ledger)
     too_small = replace(later, nodes={"static": node("static", "", allocatable=amounts(2, 8192, 10))})
     assert not is_tried(too_small, ledger)
+
+
+COMING = request("default-pool-1", SMALL, "Provisioning", reason="Minimum")
+
+
+def test_a_pod_in_back_off_is_let_in_when_a_machine_with_room_to_spare_was_ordered() -> None:
+    snapshot = world([pod("a", 2)], [pool("default", limited("small", 0))], [SMALL])
+    ledger = backed_off(snapshot)
+    assert not is_tried(replace(snapshot, now=NOW + 211), ledger)
+    coming = replace(snapshot, now=NOW + 211, requests={COMING.name: COMING})
+    assert is_tried(coming, ledger)
+    other_pool = pool("other", limited("small", 0))
+    reserved = request("other-pool-1", SMALL, "Provisioning", "other", reason="Minimum")
+    elsewhere = replace(coming, pools={**coming.pools, "other": other_pool}, requests={reserved.name: reserved})
+    assert not is_tried(elsewhere, ledger)
+
+
+@pytest.mark.parametrize("labels", [{"app": "a"}, {"app": "z"}])
+@pytest.mark.parametrize(("cpu", "more"), [(1, 0), (2, 0), (1, 3)])
+def test_of_pods_that_compete_for_room_on_its_way_the_one_that_has_waited_longest_gets_it(
+    labels: dict[str, str], cpu: float, more: int
+) -> None:
+    old = pod("old", 2, created_at=NOW - 300, labels=labels)
+    pools = [pool("default", limited("small", 0))]
+    ledger = backed_off(world([old], pools, [SMALL]))
+    young = [pod(f"young-{number}", cpu, created_at=NOW + 205, labels={"app": "m"}) for number in range(1 + more)]
+    both = world([old, *young], pools, [SMALL], requests=[COMING], now=NOW + 211)
+    decision = run_scale_up(both, ledger, QUICK)
+    (action,) = decision.actions
+    assert isinstance(action, WriteNodeRequestStatus)
+    assert action.status.added_pods == (old.key,)
+    assert decision.again_at == NOW + 212  # then the others are tried
+    after = replace(both, now=NOW + 212, requests={COMING.name: replace(COMING, status=action.status)})
+    assert "Unplaced" in notes_by_reason(run_scale_up(after, decision.ledger, QUICK))
+    important = [pod("young", 2, created_at=NOW + 205, priority=5)]
+    (action,) = run_scale_up(replace(both, waiting_pods=(old, *important)), ledger, QUICK).actions
+    assert isinstance(action, WriteNodeRequestStatus)
+    assert action.status.added_pods == ("default/young",)
 
 
 def test_ruling_7_a_pod_in_back_off_is_let_in_when_a_limit_gives_way() -> None:

@@ -8,7 +8,7 @@ from growth.model.action import CreateNodeRequest
 from growth.model.nodepool import NodePoolStatus
 from growth.model.settings import Settings
 from growth.plan.nodes_up import scale_up
-from growth.solver.patterns import Budget
+from growth.solver.patterns.stock import Budget
 from growth.solver.purchase.problem import PlacementProblem
 from growth.solver.purchase.solve import solve
 from tests.plan.builders import AT_ONCE, NOW, notes_by_reason, offering, pod, pods, pool, run_scale_up, world

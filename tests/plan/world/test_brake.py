@@ -66,13 +66,14 @@ def test_a_small_pool_among_many_nodes_of_others_is_held_and_the_others_are_not(
     assert why_braked("other", snapshot) == ""
 
 
-@pytest.mark.parametrize("never", ["in flight", "starting", "given up", "new"])
+@pytest.mark.parametrize("never", ["in flight", "starting", "given up", "given up, its taint taken off", "new"])
 def test_nodes_that_never_were_ready_do_not_count(never: str) -> None:
     young = sick("default-pool-9", created_at=NOW - 405 if never == "new" else NOW - 4000)
     young = replace(young, taints=(STARTUP_TAINT,)) if never == "starting" else young
+    young = replace(young, annotations=Labels({TEMPLATE: "digest"})) if "taken off" in never else young
     requests = [request(young.name, SMALL, "Provisioning")] if never == "in flight" else []
     spec = NodeRemovalRequestSpec(young.name, "default", reason="NotReady")
-    removals = [NodeRemovalRequest(young.name, spec)] if never == "given up" else []
+    removals = [NodeRemovalRequest(young.name, spec)] if "given up" in never else []
     snapshot = of(sick("default-pool-1"), young, requests=requests, removals=removals)
     assert why_braked("default", snapshot) == ""
     assert why_braked("default", of(sick("default-pool-1"), sick("default-pool-9")))

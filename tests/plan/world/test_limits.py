@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +12,13 @@ from msgspec.structs import replace
 from growth.model.api import LifeEvent
 from growth.model.instant import format_instant
 from growth.model.nodepool import Exempt, NodePool, PoolLimits
-from growth.model.noderequest import UNANSWERED, NodeRemovalRequest, NodeRemovalRequestSpec, NodeRequestSpec
+from growth.model.noderequest import (
+    UNANSWERED,
+    NodeRemovalRequest,
+    NodeRemovalRequestSpec,
+    NodeRequestSpec,
+    RequestPhase,
+)
 from growth.model.settings import Settings
 from growth.plan.world.limits import (
     Member,
@@ -71,9 +79,19 @@ def test_a_request_counts_while_a_machine_may_stand_behind_it(
     assert len(members(snapshot)) == counted
 
 
-def test_an_order_without_an_answer_counts_for_ten_minutes_though_nothing_else_changes() -> None:
+@pytest.mark.parametrize(
+    ("phase", "fields"),
+    [
+        ("Unmet", {}),
+        ("Ready", {"machine_id": "1"}),  # that of another order: it came and is gone
+        ("Deprovisioning", {"machine_id": "1", "expires_at": format_instant(NOW + 900)}),
+    ],
+)
+def test_an_order_without_an_answer_counts_for_ten_minutes_though_nothing_else_changes(
+    phase: RequestPhase, fields: Any
+) -> None:
     asked = LifeEvent(format_instant(NOW), UNANSWERED, "503")
-    early = world(requests=[request("r", SMALL, "Unmet", events=(asked,))], offerings=[SMALL])
+    early = world(requests=[request("r", SMALL, phase, events=(asked,), **fields)], machines=[], offerings=[SMALL])
     assert [member.may_come_until for member in members(early)] == [NOW + 600]
     assert members(replace(early, now=NOW + 599)) == members(early)
     assert members(replace(early, now=NOW + 601)) == ()

@@ -13,8 +13,16 @@ from growth.model.labels import Labels
 from growth.model.node import OFFERING_LABEL, POOL_LABEL, REQUEST_LABEL, STARTUP_TAINT, Node
 from growth.model.noderequest import NodeRequest
 from growth.model.offering import Machine
-from growth.plan.world.machines import Owner, is_node_of, machine_of, named_after_nodes, owner_of
-from tests.plan.builders import machine, offering, request
+from growth.plan.world.machines import (
+    Owner,
+    is_node_of,
+    machine_of,
+    named_after_nodes,
+    owner_of,
+    strangers_on,
+    why_strange,
+)
+from tests.plan.builders import machine, offering, request, world
 
 SMALL = offering("small", 2, 4096, 0.01)
 NAME = "default-pool-0123456789ab"
@@ -108,6 +116,21 @@ def test_where_nodes_choose_their_names_the_provider_id_finds_the_machine() -> N
     assert owner_of(copy, named, {}) is None
     assert machine_of(real, named) == replace(found, name="worker-a")
     assert owner_of(seen("request-1"), {found.name: found}, {}) is None
+
+
+def test_a_node_that_may_run_on_a_machine_of_ours_under_another_name_or_id_is_told_of() -> None:
+    renamed, forged = seen("ip-10-0-0-1", provider_id=f"sim://id-{NAME}"), seen(NAME, provider_id="metal:///rack-7")
+    listed = world(machines=[bought()])
+    for node, why in (
+        (renamed, f"its machine calls its node ip-10-0-0-1, and must call it {NAME}"),
+        (forged, f"the node says that it is metal:///rack-7, and its machine is sim://id-{NAME}"),
+    ):
+        strange = replace(listed, nodes={node.name: node})
+        assert (strangers_on(NAME, strange), why_strange(NAME, strange)) == ((node,), why)
+    for node in (seen("ip-10-0-0-2", provider_id="sim://id-another"), seen("plain"), replace(forged, pool="default")):
+        assert strangers_on(NAME, replace(listed, nodes={node.name: node})) == ()
+    both = {"ip-10-0-0-1": renamed, NAME: replace(seen(), pool="default")}
+    assert strangers_on(NAME, replace(listed, nodes=both)) == ()  # it has its node: whoever else says so is a liar
 
 
 names = st.sampled_from([NAME, "forged", "control-1", "default-pool-ffffffffffff"])

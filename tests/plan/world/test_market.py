@@ -8,12 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from growth.model.api import LifeEvent
 from growth.model.instant import format_instant
+from growth.model.noderequest import UNANSWERED
 from growth.model.resources import Resources
+from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.world import market
 from growth.plan.world.market import BELIEF_SECONDS, NOTHING_LEARNED, REMEMBERED_SECONDS, Learned, corrected, struck_out
-from tests.plan.builders import MIB, NOW, amounts, node, offering, request, world
+from tests.plan.builders import MIB, NOW, amounts, node, offering, pool, request, world
 
 
 def learn(snapshot: Snapshot, known: Learned = NOTHING_LEARNED) -> Learned:
@@ -88,3 +91,15 @@ def test_the_longest_unmet_of_a_place_counts_and_an_unreadable_time_counts_from_
         ),  # a clock went back
     ]
     assert struck_out(requests, NOW, 120.0) == {("sim-gpu", "fsn1"): NOW + 90, ("sim-x", "fsn1"): NOW + 100}
+
+
+@pytest.mark.parametrize(("silent_seconds", "left", "wakes_at"), [(None, 0, None), (59.0, 0, NOW + 1), (60.0, 1, None)])
+def test_an_offering_that_is_tried_again_is_not_held_up_by_an_order_that_nobody_answers(
+    silent_seconds: float | None, left: int, wakes_at: float | None
+) -> None:
+    told = [] if silent_seconds is None else [LifeEvent(format_instant(NOW - silent_seconds), UNANSWERED)]
+    snapshot = world((), [pool()], [PLAIN], (), [request("a", PLAIN, events=tuple(told))])
+    place = ("sim-plain", "fsn1")
+    opened = market.open_market(snapshot, ["default"], (PLAIN,), {place: NOW - 1}, Settings())
+    assert opened.probations == {place: left}
+    assert opened.reopens_at == wakes_at

@@ -67,11 +67,9 @@ def spins_on_sold_out() -> Any:
 
 def ignores_pause() -> Any:
     """A paused pool buys on."""
-
-    async def not_paused(*_: Any) -> None:
-        return None
-
-    return replaced(gate_closed=lambda *_: "", gate_paused=not_paused, launching=lambda *_: "", buying=lambda *_: "")
+    return replaced(
+        gate_closed=lambda *_: "", gate_paused=lambda *_: None, launching=lambda *_: "", buying=lambda *_: ""
+    )
 
 
 def unknown_is_absent() -> Any:

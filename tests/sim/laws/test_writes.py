@@ -78,6 +78,29 @@ def test_two_schedulers_may_only_miss_each_others_latest_binds(given: Any, is_br
     assert is_overcommitted(**{"seconds": 0.3} | given) == is_broken
 
 
+@pytest.mark.parametrize(("sent_seconds_before", "is_broken"), [(1.0, False), (-5.0, True), (None, True)])
+def test_a_bind_to_a_node_that_is_gone_was_on_its_way_when_it_went_or_is_wrong(
+    sent_seconds_before: float | None, is_broken: bool
+) -> None:
+    found: list[str | None] = []
+
+    async def run() -> None:
+        cluster = Cluster("hive")
+        witness = Witness(cluster)
+        cluster.store.on_write(lambda write: found.append(no_node_is_overcommitted(witness, write)))
+        cluster.create(node("a", cpu="4", labels={POOL_LABEL: "hive"}))
+        cluster.create(pod("planned", "3", "1Gi", schedulerName="another"))
+        await cluster.runtime.sleep(60)
+        if sent_seconds_before is not None:
+            witness.sent_at["POST /api/v1/namespaces/default/pods/planned/binding"] = witness.now - sent_seconds_before
+        cluster.delete("Node", "a")
+        await cluster.runtime.sleep(14)
+        bind(cluster.verbs, "planned", "default", {"target": {"name": "a"}}, GROWTH)
+
+    run_virtual(run())
+    assert any(found) == is_broken
+
+
 # ------------------------------------------------------------------------------------------ volumes
 
 

@@ -7,6 +7,7 @@ Answers None (open) or the Outcome that says why not.
 | checked | before a launch | before a delete |
 | --- | --- | --- |
 | pause switch, of all and of the pool | ✓ | ✓ |
+| the pool, read live: its spec is the one that the caches know | ✓ | |
 | every cache and the list of machines proved fresh, within 150 s | ✓ | ✓ |
 | the record, read live: same UID, right phase, not deleted | NodeRequest Pending | NodeRemovalRequest Deprovisioning |
 | the machine, read live: ours by cluster id, and the recorded one | | ✓ |
@@ -21,9 +22,9 @@ What is read live before a bind: `controllers/act/looks`."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Set
 from operator import is_
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -41,7 +42,7 @@ from growth.model.api import FINALIZER
 from growth.model.labels import Labels
 from growth.model.node import POOL_LABEL, Node
 from growth.model.nodepool import PAUSED
-from growth.model.noderequest import DEPROVISIONING, PENDING, NodeRemovalRequest
+from growth.model.noderequest import DEPROVISIONING, PENDING, NodeRemovalRequest, NodeRequestSpec
 from growth.model.offering import Machine
 from growth.model.outcome import Accepted, Conflict, Outcome, Refused, TryLater, Unknown
 from growth.model.pod import Pod
@@ -50,14 +51,15 @@ from growth.plan.evictions import Evictability
 from growth.plan.nodes_down.attempts import is_irrevocable
 from growth.plan.nodes_down.drain import has_returned
 from growth.plan.world.brake import is_switched_off, why_braked
-from growth.plan.world.limits import Tally, counts
-from growth.plan.world.machines import is_node_of, last_part, names_another
+from growth.plan.world.limits import Tally, counts, may_come_until
+from growth.plan.world.machines import is_node_of, last_part, names_another, strangers_on
 from growth.plan.world.nodes import is_kept_by_wish, is_lost, was_ever_ready
 from growth.providers.contract import Gone, Provider, ProviderError
 
 OLDEST_CACHE_SECONDS: Final = 150.0  # bookmarks come once a minute
 _CLOSED_SECONDS: Final = 10.0
 _FILLED_AT_ONCE: Final = 12
+_BOUND_AT_ONCE: Final = 48  # pods: fewer than requests may be under way, so that others are not held up
 
 
 async def _pods_on(client: Client, codec: Codec, node: str) -> tuple[Pod, ...]:
@@ -90,6 +92,7 @@ class Gate:
         self._pools = SharedReads(client, NODE_POOLS)
         self._binds = BindGate(client, clock, observer.pods)
         self.filling = asyncio.Semaphore(_FILLED_AT_ONCE)  # nodes: what was seen of one serves for a second only
+        self.binding = asyncio.Semaphore(_BOUND_AT_ONCE)
 
     async def why_not_launch(self, action: LaunchMachine) -> Outcome | None:
         return await _answered(self._why_not_launch(action))
@@ -101,12 +104,12 @@ class Gate:
         """Before a Node is deleted: is its machine gone, by the provider's own word about it?"""
         return await _answered(self._why_not_finish(action))
 
-    async def why_not_bind(self, node: str, beside: Collection[str]) -> Conflict | TryLater | None:
-        return await self._binds.why_not_bind(node, beside)
+    async def why_not_bind(self, node: str, counted: Set[str]) -> Conflict | TryLater | None:
+        return await self._binds.why_not_bind(node, counted)
 
-    async def why_not_bind_among(self, node: str, beside: Collection[str]) -> TryLater | None:
+    async def why_not_bind_among(self, node: str, counted: Set[str]) -> TryLater | None:
         """To a node that others bind to as well."""
-        return await self._binds.why_not_bind_among(node, beside)
+        return await self._binds.why_not_bind_among(node, counted)
 
     async def _why_not_launch(self, action: LaunchMachine) -> Outcome | None:
         closed = self._why_closed(action.spec.pool)
@@ -118,7 +121,13 @@ class Gate:
         is_pending = live.get("status", {}).get("phase", PENDING) == PENDING
         if not is_pending or FINALIZER not in live["metadata"].get("finalizers", ()):
             return Conflict(f"NodeRequest {action.request.name} no longer waits for a machine")
-        return await self._why_paused(action.spec.pool) or self._why_over_limit(action) or self._why_not_leader()
+        pool = await self._pools.read(action.spec.pool)
+        return (
+            _why_paused(action.spec.pool, pool)
+            or self._why_changed(action.spec.pool, pool)
+            or self._why_over_limit(action)
+            or self._why_not_leader()
+        )
 
     def launched(self, name: str, outcome: Outcome) -> None:
         """A launch that surely did not happen frees its place again."""
@@ -137,7 +146,7 @@ class Gate:
             return TryLater(closed, _CLOSED_SECONDS)
         removal = read_node_removal_request(msgspec.json.encode(live))
         return (
-            await self._why_paused(live["spec"]["pool"])
+            _why_paused(live["spec"]["pool"], await self._pools.read(live["spec"]["pool"]))
             or await self._why_braked(action, live["spec"]["pool"])
             or await self._why_not_this_one(action, removal)
             # last: the delete follows within a second, or not at all
@@ -176,11 +185,11 @@ class Gate:
             return f"growth is paused{'' if self._settings.is_paused else f' for pool {pool}'}"
         return self._observer.why_stale(OLDEST_CACHE_SECONDS)
 
-    async def _why_paused(self, pool: str) -> Outcome | None:
-        """Read live: a pause holds from the moment it is written, not from when the watch brings it."""
-        live = await self._pools.read(pool)
-        is_paused = live is not None and (live["metadata"].get("annotations") or {}).get(PAUSED) == "true"
-        return TryLater(f"growth is paused for pool {pool}", _CLOSED_SECONDS) if is_paused else None
+    def _why_changed(self, pool: str, live: Any) -> Outcome | None:
+        """Limits are counted by what the caches know of the pool: they must know the one that stands."""
+        known = self._observer.pool(pool)
+        is_known = live is None or known is None or live["metadata"].get("generation", 0) == known.generation
+        return None if is_known else TryLater(f"NodePool {pool} was changed, and growth has not heard of it", 1.0)
 
     async def _why_braked(self, action: DeleteMachine, pool: str) -> Outcome | None:
         """A node that is Ready now may go if it is empty, which is looked at as well; one whose machine is off, too."""
@@ -216,27 +225,33 @@ class Gate:
             self._tally = None
             return TryLater(over, _CLOSED_SECONDS)
         tally.add(spec)
-        self._ordered[action.request.name] = _ordered_machine(action)
+        self._ordered[action.request.name] = _ordered_machine(action.request.name, spec)
         return None
 
     def _counted(self, asked: str) -> tuple[Machine, ...]:
-        """All machines but the one that is asked for: it may be asked for again, and counts once."""
+        """All machines but the one that is asked for: it may be asked for again, and counts once. Orders without an
+        answer count as long as one may still bring a machine, also those of an earlier process.
+        """
         known, machines = self._observer.snapshot(), self._observer.supply.machines
         # an order without a record or a node of ours any more has no machine that only we remember
         counted_for = {name for name, request in known.requests.items() if counts(request, known)}
         counted_for |= {name for name, node in known.nodes.items() if node.pool}
         forgotten = set(self._ordered) - counted_for | set(machines)
         self._ordered = {name: order for name, order in self._ordered.items() if name not in forgotten}
-        return tuple(each for name, each in {**self._ordered, **machines}.items() if name != asked)
+        unanswered = (each for each in known.requests.values() if known.now < may_come_until(each))
+        may_come = {each.name: _ordered_machine(each.name, each.spec) for each in unanswered}
+        return tuple(each for name, each in {**may_come, **self._ordered, **machines}.items() if name != asked)
 
     async def _why_occupied(self, removal: NodeRemovalRequest) -> Outcome | None:
         """A pod that came back after an eviction holds nothing up, unless it must not be disrupted."""
-        node, known = removal.spec.node_name, self._observer.snapshot()
+        known, own = self._observer.snapshot(), removal.spec.node_name
         evictability = Evictability(known, self._settings)
-        for pod in await _pods_on(self._client, self._observer.codec, node):
-            is_free = has_returned(pod, removal.status) and evictability.why_not_now(pod) is None
-            if pod.counts_as_work and not is_lost(pod, known.nodes.get(node), known.now) and not is_free:
-                return Conflict(f"pod {pod.key} is on node {node}")
+        others = {each.name for each in strangers_on(own, known)} - {own}  # which may run on this machine
+        for node in (*sorted(others), own):
+            for pod in await _pods_on(self._client, self._observer.codec, node):
+                is_free = has_returned(pod, removal.status) and evictability.why_not_now(pod) is None
+                if pod.counts_as_work and not is_lost(pod, known.nodes.get(node), known.now) and not is_free:
+                    return Conflict(f"pod {pod.key} is on node {node}")
         return None
 
     async def _why_not_this_one(self, action: DeleteMachine, removal: NodeRemovalRequest) -> Outcome | None:
@@ -252,8 +267,6 @@ class Gate:
         is_recorded = machine.name == action.node_name or is_of_request or is_of_node
         if machine.cluster != self._cluster or not is_recorded:
             return Refused(f"machine {action.machine_id} is not the one recorded for node {action.node_name}")
-        if node is not None and names_another(node, machine.machine_id, machine.provider_id):
-            return Refused(f"node {node.name} is {node.provider_id}, not machine {action.machine_id}")
         if node is not None and is_kept_by_wish(node, removal.spec.reason) and not is_irrevocable(removal):
             return Conflict(f"node {node.name} must not be disrupted")
         return None
@@ -294,6 +307,11 @@ async def _answered(question: Awaitable[Outcome | None]) -> Outcome | None:
         return TryLater(str(error), _CLOSED_SECONDS)
 
 
-def _ordered_machine(action: LaunchMachine) -> Machine:
-    spec = action.spec
-    return Machine("", action.request.name, spec.target_offering, spec.location, labels=Labels({POOL_LABEL: spec.pool}))
+def _why_paused(pool: str, live: Any) -> Outcome | None:
+    """A pause holds from the moment it is written, not from when the watch brings it."""
+    is_paused = live is not None and (live["metadata"].get("annotations") or {}).get(PAUSED) == "true"
+    return TryLater(f"growth is paused for pool {pool}", _CLOSED_SECONDS) if is_paused else None
+
+
+def _ordered_machine(name: str, spec: NodeRequestSpec) -> Machine:
+    return Machine("", name, spec.target_offering, spec.location, labels=Labels({POOL_LABEL: spec.pool}))

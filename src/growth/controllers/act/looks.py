@@ -1,24 +1,25 @@
 """What is read live, and for whom one look serves? Used by the gate, and by actions that look at an object before they
 write.
 
-| read live before a bind | if not |
+| known before a bind, as it was less than a second ago | if not |
 | --- | --- |
 | our start-up taint is on the node: the scheduler keeps off | Conflict: planned again |
 | every pod there is one that the plan counted | TryLater: when the caches know it, planned again |
 
 Before binds of growth's own scheduler, to nodes that others may use as well, only the second is asked: a watch that
-lags shows room that is taken. One that has shown a bind which we asked for within the last second does not lag: then
-it has shown all that came before, and nothing is read (thousands of binds in a row would else read each node). The
-taint alone does not say that the room is free: pods that tolerate everything come
-past it, and a user who takes it off lets in others before growth puts it back. A kubelet rejects what has no room. The
-node is read first, then its pods, so a pod that came before the taint is seen. One look at a node serves all pods that
-are bound to it within a second; those asked for meanwhile wait for it."""
+lags shows room that is taken. The taint alone does not say that the room is free: pods that tolerate everything come
+past it, and a user who takes it off lets in others before growth puts it back. A kubelet rejects what has no room.
+
+The taint is read live. Who stands there is read live, too, unless the watch has just shown a bind which we asked for
+within the last second: then it has shown all that came before, and the cache is as good as a list. (Lists of nodes with
+hundreds of pods took as much of the API server as the binds themselves.) One look at a node serves all pods that are
+bound to it within a second; those asked for meanwhile wait for it."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Mapping, Set
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
@@ -28,10 +29,12 @@ from growth.kube.api.resources import NODES, PODS, Resource
 from growth.kube.cache.pods import PodCache
 from growth.model.node import STARTUP_TAINT
 from growth.model.outcome import Conflict, TryLater
-from growth.model.pod import FINISHED, Pod
+from growth.model.pod import FINISHED
 
 _LOOK_SECONDS: Final = 1.0  # how long one look at a node serves, before a bind
 _UNCOUNTED_SECONDS: Final = 2.0
+
+Seen = TypeVar("Seen")
 
 
 async def read_live(client: Client, resource: Resource, name: str, namespace: str = "") -> Any:
@@ -87,65 +90,76 @@ class SharedReads:
             return one.found
 
 
-class _Look:
+Guests = Mapping[str, str]  # pods of one node that have not finished: their keys by UID
+
+
+class _Look(Generic[Seen]):
     """What was seen of one node, and when."""
 
     def __init__(self) -> None:
         self.lock = asyncio.Lock()
         self.at = float("-inf")
-        self.is_held = False
-        self.pods: dict[str, str] = {}  # by UID, those that have not finished
+        self.seen: Seen | None = None
         self.error: KubeError | None = None  # every bind that waited for this look fails with it
 
 
+class _Looks(Generic[Seen]):
+    """Looks at nodes, each of which serves for a second."""
+
+    def __init__(self, clock: Callable[[], float], read: Callable[[str], Awaitable[Seen]]) -> None:
+        self._clock, self._read = clock, read
+        self._by_node: dict[str, _Look[Seen]] = {}
+
+    async def at(self, node: str) -> Seen:
+        self._by_node = {name: look for name, look in self._by_node.items() if look.lock.locked() or self._is_new(look)}
+        look = self._by_node.setdefault(node, _Look[Seen]())
+        async with look.lock:
+            if not self._is_new(look):
+                await self._renew(look, node)
+        if look.seen is None:
+            raise look.error or AssertionError(f"a look at {node} ended without a word")
+        return look.seen
+
+    def _is_new(self, look: _Look[Seen]) -> bool:
+        return self._clock() - look.at < _LOOK_SECONDS
+
+    async def _renew(self, look: _Look[Seen], node: str) -> None:
+        began_at = self._clock()
+        try:
+            look.seen, look.at = await self._read(node), began_at
+        except KubeError as error:
+            look.seen, look.error, look.at = None, error, self._clock()
+
+
 class BindGate:
-    """The part of the gate before a bind: looks at nodes, and remembers each look for a second."""
+    """The part of the gate before a bind."""
 
     def __init__(self, client: Client, clock: Callable[[], float], pods: PodCache) -> None:
         self._client, self._clock, self._pods = client, clock, pods
-        self._looks: dict[tuple[str, bool], _Look] = {}  # by node, and whether our taint was asked for
+        self._held = _Looks(clock, self._is_held)
+        self._listed = _Looks(clock, self._guests)
 
-    async def why_not_bind(self, node: str, beside: Collection[str]) -> Conflict | TryLater | None:
-        """`beside`: UIDs of the pods that the plan counted there."""
-        look = await self._look_at(node, asks_taint=True)
-        if not look.is_held:
+    async def why_not_bind(self, node: str, counted: Set[str]) -> Conflict | TryLater | None:
+        """`counted`: UIDs of the pods that the plan counted there."""
+        if not await self._held.at(node):
             return Conflict(f"node {node} is no longer held by our start-up taint")
-        return _why_uncounted(node, look.pods, beside)
+        return await self.why_not_bind_among(node, counted)
 
-    async def why_not_bind_among(self, node: str, beside: Collection[str]) -> TryLater | None:
+    async def why_not_bind_among(self, node: str, counted: Set[str]) -> TryLater | None:
         if self._clock() - self._pods.heard_at < _LOOK_SECONDS:
-            return _why_uncounted(node, _as_guests(self._pods.on_node(node)), beside)
-        look = await self._look_at(node, asks_taint=False)
-        return _why_uncounted(node, look.pods, beside)
-
-    async def _look_at(self, node: str, *, asks_taint: bool) -> _Look:
-        self._looks = {each: look for each, look in self._looks.items() if look.lock.locked() or self._is_fresh(look)}
-        look = self._looks.setdefault((node, asks_taint), _Look())
-        async with look.lock:
-            if not self._is_fresh(look):
-                await self._renew(look, node, asks_taint)
-        if look.error is not None:
-            raise look.error
-        return look
-
-    def _is_fresh(self, look: _Look) -> bool:
-        return self._clock() - look.at < _LOOK_SECONDS
-
-    async def _renew(self, look: _Look, node: str, asks_taint: bool) -> None:
-        began_at = self._clock()
-        try:
-            look.is_held = asks_taint and await self._is_held(node)
-            look.pods = await self._guests(node) if look.is_held or not asks_taint else {}
-            look.at, look.error = began_at, None
-        except KubeError as error:
-            look.at, look.error = self._clock(), error
+            uncounted = (pod.key for pod in self._pods.on_node(node) if pod.uid not in counted and not pod.is_finished)
+        else:
+            uncounted = (key for uid, key in (await self._listed.at(node)).items() if uid not in counted)
+        key = next(uncounted, "")
+        why = f"pod {key} is on node {node}, and the plan has not counted it"
+        return TryLater(why, _UNCOUNTED_SECONDS) if key else None
 
     async def _is_held(self, node: str) -> bool:
         live = await read_live(self._client, NODES, node)
         taints = live["spec"].get("taints") or () if live is not None else ()
         return any(taint["key"] == STARTUP_TAINT.key for taint in taints)
 
-    async def _guests(self, node: str) -> dict[str, str]:
+    async def _guests(self, node: str) -> Guests:
         items, _ = await self._client.list(PODS, fields=f"spec.nodeName={node}")
         guests = (msgspec.json.decode(item, type=_Guest) for item in items)
         return {
@@ -153,14 +167,3 @@ class BindGate:
             for each in guests
             if each.status.phase not in FINISHED
         }
-
-
-def _as_guests(pods: Iterable[Pod]) -> dict[str, str]:
-    return {pod.uid: pod.key for pod in pods if not pod.is_finished}
-
-
-def _why_uncounted(node: str, guests: Mapping[str, str], beside: Collection[str]) -> TryLater | None:
-    counted = frozenset(beside)
-    uncounted = next((key for uid, key in guests.items() if uid not in counted), "")
-    why = f"pod {uncounted} is on node {node}, and the plan has not counted it"
-    return TryLater(why, _UNCOUNTED_SECONDS) if uncounted else None

@@ -210,12 +210,14 @@ async def unmark_scale_down(tools: Tools, action: act.UnmarkScaleDown) -> Outcom
     return await _patch_node(tools, action.node, {"annotations": {SCALE_DOWN_AT: None}}, action.taints)
 
 
-async def _patch_node(tools: Tools, node: Seen, metadata: dict[str, Any], taints: tuple[Taint, ...]) -> Outcome:
+async def _patch_node(tools: Tools, node: Seen, metadata: dict[str, Any], taints: tuple[Taint, ...] | None) -> Outcome:
     """The list of taints is atomic: it is written whole, and only onto the version it was computed from."""
-    wanted = [
-        {"key": each.key, "effect": each.effect, **({"value": each.value} if each.value else {})} for each in taints
-    ]
-    patch = {"metadata": {**metadata, **_only_if(node)}, "spec": {"taints": wanted or None}}
+    patch: dict[str, Any] = {"metadata": {**metadata, **_only_if(node)}}
+    if taints is not None:
+        wanted = [
+            {"key": each.key, "effect": each.effect, **({"value": each.value} if each.value else {})} for each in taints
+        ]
+        patch["spec"] = {"taints": wanted or None}
     tools.caches.learned(NODES, await tools.client.merge_patch(NODES, node.name, patch))
     return Accepted()
 

@@ -38,7 +38,7 @@ from growth.model.volumes import SELECTED_NODE
 from growth.model.warmpool import DEPLOYMENT, WarmPoolKind
 
 _TAKEN_SECONDS: Final = 10.0
-_BINDS_AT_ONCE: Final = 6  # to one node
+_BINDS_AT_ONCE: Final = 16  # to one node
 _BOUND_BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"
 
 Item = TypeVar("Item")
@@ -59,7 +59,8 @@ async def fill_node(tools: Tools, action: act.FillNode) -> Outcome:
         return closed or Accepted()
 
     async def attempt(pod: act.Seen) -> None:
-        outcome = await outcome_of(bind(pod))
+        async with tools.gate.binding:
+            outcome = await outcome_of(bind(pod))
         if not isinstance(outcome, Accepted):
             failed.append((pod.uid, outcome))
 
@@ -97,6 +98,10 @@ async def bind_pods(tools: Tools, action: act.BindPods) -> Outcome:
     by_node: dict[str, list[act.Assignment]] = {}
     for each in action.assignments:
         by_node.setdefault(each.node_name, []).append(each)
+    counted = {
+        node: frozenset((*action.beside.get(node, ()), *(each.pod.uid for each in assignments)))
+        for node, assignments in by_node.items()
+    }
 
     async def bind(one: act.Assignment) -> None:
         if not tools.caches.has_node(one.node_name):
@@ -104,8 +109,7 @@ async def bind_pods(tools: Tools, action: act.BindPods) -> Outcome:
         if one.wait is not None:
             await _ask_for_volumes(tools, one.pod, one.node_name, one.wait)
             return
-        beside = (*action.beside.get(one.node_name, ()), *(each.pod.uid for each in by_node[one.node_name]))
-        closed = await tools.gate.why_not_bind_among(one.node_name, beside)
+        closed = await tools.gate.why_not_bind_among(one.node_name, counted[one.node_name])
         if closed is not None:
             raise _taken(closed.reason)
         await _bind(tools, one.pod, one.node_name)

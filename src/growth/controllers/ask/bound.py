@@ -13,7 +13,7 @@ from growth.model.pod import PodShape
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.world.market import PoolReader, open_market, placement_problem
-from growth.solver.patterns import Budget
+from growth.solver.patterns.stock import Budget
 from growth.solver.purchase.problem import DemandClass, PlacementProblem
 from growth.solver.purchase.solve import solve
 

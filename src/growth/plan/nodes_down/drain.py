@@ -116,10 +116,10 @@ class Drains:
         return found
 
     def missing_mark(self, removal: NodeRemovalRequest) -> MarkScaleDown | None:
-        """To be set before pods leave: without it they would come back."""
+        """To be set before pods leave: without it they would come back. A stranger's node is not marked."""
         node = self._snapshot.nodes.get(removal.spec.node_name)
         mark = None if node is None else mark_of(node)
-        if node is None or not node.is_ready or (mark is not None and mark.has_taint):
+        if node is None or not node.pool or not node.is_ready or (mark is not None and mark.has_taint):
             return None
         return mark_node(node, CONSOLIDATION if removal.spec.reason == CONSOLIDATED else SCALE_DOWN, self._snapshot.now)
 

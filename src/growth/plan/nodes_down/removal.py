@@ -2,7 +2,8 @@
 
 | phase | seen | then |
 | --- | --- | --- |
-| Pending | its node is not growth's (`plan/world/machines`) | cancel: said on both |
+| Pending | its node is not growth's (`plan/world/machines`), and no machine is recorded | cancel: said on both |
+| Pending, CouldNotRemove | pods work on a stranger's node that may run on the machine | wait, and write down why |
 | any | the machine is gone, by a list younger than the last step | FinishRemoval (asks the provider once more, by id) |
 | any | ... and it is there by its id, without our label: not ours to delete any more | RemovalFailed |
 | Pending | a person wrote it (the node serves and has no mark), and pods are on it | drained within the budgets only |
@@ -65,6 +66,8 @@ from growth.plan.world.machines import (
     UNHEALTHY,
     is_surely_gone,
     machine_to_delete,
+    strangers_on,
+    why_strange,
 )
 from growth.plan.world.marks import unmark_node
 from growth.plan.world.nodes import blocking_pods, is_kept_by_wish, is_paused, lost_at
@@ -109,7 +112,7 @@ class _Look:
         if removal.name not in self._snapshot.machines:
             self._turn.wake(self._snapshot.now + LOOK_AGAIN_SECONDS)
         node = self._snapshot.nodes.get(removal.spec.node_name)
-        if removal.phase == PENDING and node is not None and not node.pool:
+        if removal.phase == PENDING and node is not None and not node.pool and not removal.spec.machine_id:
             self._refuse(removal, node)
         elif is_surely_gone(removal, self._snapshot):
             self._finish(removal)
@@ -131,7 +134,7 @@ class _Look:
             self._turn.wake(at)
             return
         request, node = self._snapshot.requests.get(removal.name), self._snapshot.nodes.get(removal.spec.node_name)
-        machine_id = (request.status.machine_id if request is not None else "") or removal.spec.machine_id
+        machine_id = removal.spec.machine_id or (request.status.machine_id if request is not None else "")
         uid = "" if node is None else node.uid
         self._turn.do(FinishRemoval(seen(removal), removal.spec.node_name, machine_id, uid))
 
@@ -166,8 +169,12 @@ class _Look:
             self._attempt(removal, returned)
 
     def _pods(self, removal: NodeRemovalRequest) -> tuple[tuple[Pod, ...], tuple[Pod, ...]]:
-        """Those that must leave first, and those that have returned after an eviction."""
-        pods = blocking_pods(removal.spec.node_name, self._snapshot)
+        """Those that must leave first, and those that have returned after an eviction. A stranger's are not growth's
+        to evict.
+        """
+        node = self._snapshot.nodes.get(removal.spec.node_name)
+        is_ours = node is None or bool(node.pool)
+        pods = blocking_pods(removal.spec.node_name, self._snapshot) if is_ours else ()
         returned = tuple(pod for pod in pods if has_returned(pod, removal.status))
         return tuple(pod for pod in pods if pod not in returned), returned
 
@@ -184,8 +191,15 @@ class _Look:
         return self._drains.why_take_back(removal, pods)
 
     def _why_held(self, removal: NodeRemovalRequest) -> str:
-        """By the brake, or by an annotation that forbids to disturb the node, as long as it works."""
+        """By the brake, by an annotation that forbids to disturb the node, as long as it works, or by pods that only
+        a person can move.
+        """
         node = self._snapshot.nodes.get(removal.spec.node_name)
+        strangers = strangers_on(removal.spec.node_name, self._snapshot)
+        working = [pod.key for each in strangers for pod in blocking_pods(each.name, self._snapshot)]
+        if working:
+            why = why_strange(removal.spec.node_name, self._snapshot)
+            return cut(f"pod {working[0]} runs there, and {why}: a person must move it")
         if node is None:
             return ""
         is_kept = removal.spec.reason == POOL_DELETED and is_kept_by_wish(node, POOL_DELETED)

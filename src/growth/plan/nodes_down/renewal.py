@@ -37,7 +37,7 @@ from growth.plan.world.marks import SCALE_DOWN, mark_node
 from growth.plan.world.nodes import awaiting_pools, is_ours, is_paused, state_of, working_pods
 from growth.plan.world.orders import Orders, settle_order
 from growth.plan.world.swaps import changes_at, has_known_digest, swaps, template_digest, why_replaced
-from growth.plan.world.turn import Turn, about, retry_at, seen
+from growth.plan.world.turn import Turn, about, retry_at, seen_in_any_version
 from growth.solver.existing.exchange import Exchange, Leaving
 from growth.solver.purchase.problem import Choice, DemandClass
 
@@ -142,7 +142,7 @@ def _stamp_anew(snapshot: Snapshot, turn: Turn) -> None:
         pool, written = snapshot.pools.get(node.pool), node.annotations.get(TEMPLATE)
         if pool is not None and written and not has_known_digest(node) and is_ours(node, snapshot):
             stamp = ((TEMPLATE, template_digest(pool.spec)),)
-            turn.do(RegisterNode(seen(node), annotations=stamp, taints=node.taints))
+            turn.do(RegisterNode(seen_in_any_version(node), annotations=stamp))
 
 
 def _let_go(names: Sequence[str], snapshot: Snapshot, settings: Settings, turn: Turn) -> None:

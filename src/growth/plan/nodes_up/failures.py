@@ -27,19 +27,29 @@ from growth.model.action import WriteNodeRequestStatus
 from growth.model.api import LifeEvent
 from growth.model.decision import About, Note
 from growth.model.gang import name_of_gang
-from growth.model.instant import format_instant
+from growth.model.instant import format_instant, since
 from growth.model.node import STARTUP_TAINT, Node
-from growth.model.noderequest import PROVISIONING, READY, UNMET, NodeRequest, classes_of, with_classes
+from growth.model.noderequest import (
+    ACCEPTED,
+    PROVISIONING,
+    READY,
+    UNANSWERED,
+    UNMET,
+    NodeRequest,
+    NodeRequestStatus,
+    classes_of,
+    with_classes,
+)
 from growth.model.outcome import Outcome, TryLater
 from growth.model.pod import Pod, PodShape, class_checksum
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.buffers.placement import BufferPlacement
 from growth.plan.buffers.virtual_pods import planned_entries
-from growth.plan.nodes_up.demand import Demand
+from growth.plan.nodes_up.demand import Demand, gang_wait_seconds
 from growth.plan.world.capacity import assignments
 from growth.plan.world.market import unmet_until
-from growth.plan.world.nodes import working_pods
+from growth.plan.world.nodes import is_initialised, readiness_wait_seconds, working_pods
 from growth.plan.world.pools import OfferingKey
 from growth.plan.world.trials import (
     FAILURES_BEFORE_PAUSE,
@@ -52,7 +62,7 @@ from growth.plan.world.trials import (
     needs_pods,
     verdict,
 )
-from growth.plan.world.turn import about, instant_of, life_event, seen, with_request_phase
+from growth.plan.world.turn import about, instant_of, life_event, seen, with_events, with_request_phase
 from growth.solver.rules.fit import fits_alone, free_amounts
 from growth.solver.rules.taints import stays_under
 
@@ -157,6 +167,16 @@ def _missed(request: NodeRequest, snapshot: Snapshot, classes: frozenset[str]) -
     return frozenset(class_checksum(shape) for shape in patient) & classes
 
 
+def serves_by(request: NodeRequest, snapshot: Snapshot, settings: Settings) -> float:
+    """When the node of a machine that was accepted must serve; one that is ready for its pods has as long again."""
+    node, pool = snapshot.nodes.get(request.name), snapshot.pools.get(request.spec.pool)
+    given, now = readiness_wait_seconds(pool, settings), snapshot.now
+    is_nearly_there = node is not None and is_initialised(node, request, pool)
+    for_pods = given + gang_wait_seconds(request, snapshot, settings)
+    began_at = since(now, request.changed_at, request.created_at, otherwise=now)
+    return began_at + given + (for_pods if is_nearly_there else 0)
+
+
 def is_remembered(request: NodeRequest, snapshot: Snapshot) -> bool:
     """Does the pool's status know by now that this machine was in vain?"""
     pool, shown = snapshot.pools.get(request.spec.pool), verdict(request)
@@ -167,8 +187,38 @@ def is_remembered(request: NodeRequest, snapshot: Snapshot) -> bool:
 
 # ------------------------------------------------------------------- orders that do not come true
 
+RETRY_FIRST_SECONDS: Final = 2.0
+_RETRY_LONGEST_SECONDS: Final = 60.0
 _SILENCE_SECONDS: Final = 30.0  # so long nobody is told
 _MOST_UNANSWERED: Final = 3  # then another offering is tried
+
+
+class Retry(Struct, frozen=True):
+    """A launch without a result."""
+
+    at: float
+    seconds: float
+    asked_at: float
+    since: float
+
+
+def next_try(before: Retry | None, outcome: Outcome, now: float) -> Retry:
+    """Ever less often, and not before the provider says."""
+    seconds = min(_RETRY_LONGEST_SECONDS, RETRY_FIRST_SECONDS if before is None else before.seconds * 2)
+    if isinstance(outcome, TryLater):
+        seconds = max(seconds, outcome.retry_after_seconds)
+    return Retry(now + seconds, seconds, now, now if before is None else before.since)
+
+
+def accepted(request: NodeRequest, machine_id: str, now: float, reason: str = "") -> NodeRequestStatus:
+    status = with_request_phase(request.status, PROVISIONING, now, life_event(now, ACCEPTED, reason))
+    return replace(status, node_id=request.name, machine_id=machine_id or request.status.machine_id)
+
+
+def unanswered(request: NodeRequest, reason: str, now: float) -> NodeRequest:
+    """With an order more of which nobody knows what came of it."""
+    events = with_events(request.status.events, life_event(now, UNANSWERED, reason))
+    return replace(request, status=replace(request.status, events=events))
 
 
 def unmet(
@@ -176,7 +226,8 @@ def unmet(
 ) -> tuple[WriteNodeRequestStatus, tuple[Note, ...]]:
     """The offering is struck out for every pool; the pods are planned again at once, onto the next best."""
     now, place = snapshot.now, place_of(request)
-    strike, may_come = strikes(snapshot.requests.values()).get(place), bool(request.unanswered)
+    recorded = snapshot.requests.get(request.name, request)
+    strike, may_come = strikes(snapshot.requests.values()).get(place), bool(recorded.unanswered)
     until = format_instant(struck_until(strike, now, settings, may_come=may_come))
     status = with_request_phase(request.status, UNMET, now, life_event(now, "nodeRequestFailed", reason))
     message = f"{place[0]} in {place[1]} cannot be had now, struck out until {until}: {reason}"
@@ -243,8 +294,9 @@ def held_back(demands: Iterable[Demand], standings: Mapping[str, Standing], snap
     """By name, demands for which nothing is bought now. Of a class whose pause is over one pod is tried, the oldest, or
     its whole gang.
     """
-    tried, held = dict.fromkeys(_being_tried(snapshot), ""), dict[str, Held]()
-    for demand, key, pause in _doubted(demands, standings):
+    doubted, held = list(_doubted(demands, standings)), dict[str, Held]()
+    tried = dict.fromkeys(_being_tried(snapshot), "") if doubted else {}
+    for demand, key, pause in doubted:
         cause = "" if pause.latest is None else pause.latest.cause
         if snapshot.now < pause.until:
             held[demand.name] = Held(pause.until, cause)

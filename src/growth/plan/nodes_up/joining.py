@@ -56,7 +56,8 @@ from growth.plan.world.machines import is_registered, pool_in_name
 from growth.plan.world.nodes import is_initialised, working_pods
 from growth.plan.world.pools import OfferingKey, boot_taints, by_key, node_labels
 from growth.plan.world.swaps import template_digest
-from growth.plan.world.turn import Turn, about, retry_at, seen
+from growth.plan.world.turn import Turn, about, retry_at, seen, seen_in_any_version
+from growth.solver.flow.fleet import Fleet
 from growth.solver.rules import Neighbours
 from growth.solver.rules.fit import fits_alone, free_amounts
 
@@ -242,7 +243,8 @@ def _register(
     node: Node, pool: NodePool, place: OfferingKey, planned_pods: tuple[str, ...], sold: Mapping[OfferingKey, Offering]
 ) -> RegisterNode:
     """What the node says of itself stays; only growth's own labels are written over. Taints it began with are not put
-    back.
+    back. What is growth's alone is right in any version of the node: in its first seconds others write it again and
+    again, and hundreds of nodes that join at once were registered a turn of the loop later for each conflict.
     """
     offering = sold.get(place) or Offering(place[0], "", place[1], 0.0)
     wanted = node_labels(pool, offering, node.name)
@@ -253,7 +255,9 @@ def _register(
     missing = tuple(taint for taint in wanted_taints if (taint.key, taint.effect) not in here)
     planned, digest = planned_annotation(planned_pods), template_digest(pool.spec)
     annotations = {**pool.spec.annotations, **planned, TEMPLATE: digest}
-    return RegisterNode(seen(node), labels, tuple(sorted(annotations.items())), node.taints + missing)
+    is_ours_alone = not missing and all(key in _OUR_LABELS for key, _ in labels)
+    what = seen_in_any_version(node) if is_ours_alone else seen(node)
+    return RegisterNode(what, labels, tuple(sorted(annotations.items())), node.taints + missing if missing else None)
 
 
 # ----------------------------------------------------------------------------------------- outcomes
@@ -306,7 +310,10 @@ def _settle_pods(
 
 
 class PlacementRules:
-    """The world as it will be when all plans have come true."""
+    """The world as it will be when all plans have come true. Its index is kept from look to look and told what is new:
+    that a planned pod is bound changes nothing of it, and to make it anew for each of many looks cost more than the
+    rest of them.
+    """
 
     def __init__(self, snapshot: Snapshot, expected: Iterable[Expected]) -> None:
         self._snapshot = snapshot
@@ -319,10 +326,9 @@ class PlacementRules:
             return True
         neighbours = self._neighbours()
         planned = replace(pod, node_name=node_name)
-        neighbours.remove_pod(planned)
-        reason = neighbours.why_not(neighbours.class_of_pod(pod), neighbours.table.index[node_name])
-        neighbours.add_pod(planned)
-        return reason is None
+        with neighbours.trial():
+            neighbours.remove_pod(planned)
+            return neighbours.why_not(neighbours.class_of_pod(pod), neighbours.table.index[node_name]) is None
 
     def _does_someone_repel(self) -> bool:
         if self._someone_repels is None:
@@ -333,14 +339,13 @@ class PlacementRules:
 
     def _neighbours(self) -> Neighbours:
         if self._known is None:
-            nodes = {**self._snapshot.nodes, **{name: each.node for name, each in self._expected.items()}}
-            bound = [pod for pods in self._snapshot.pods_by_node.values() for pod in pods]
-            planned = [
-                replace(pod, node_name=each.node.name) for each in self._expected.values() for pod in each.planned
-            ]
-            self._known = Neighbours(
-                nodes.values(), [*bound, *planned], self._snapshot.volumes, self._snapshot.namespaces
-            )
+            snapshot, pods = self._snapshot, dict(self._snapshot.pods_by_node)
+            for name, each in self._expected.items():
+                pods[name] = (*pods.get(name, ()), *(replace(pod, node_name=name) for pod in each.planned))
+            nodes = {**snapshot.nodes, **{name: each.node for name, each in self._expected.items()}}
+            fleet = snapshot.memo.recall("the world when all plans have come true", (), Fleet)
+            fleet.follow(nodes, pods, snapshot.volumes, snapshot.namespaces)
+            self._known = fleet.index
         return self._known
 
 

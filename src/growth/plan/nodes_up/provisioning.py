@@ -11,6 +11,7 @@
 | Provisioning | not in time, and no pod has run on it | Deprovisioning |
 | Ready | a pod it was bought for is there; or five minutes are over and none came | its record says so |
 | Ready | its record is old | release: the machine stays; in vain (`plan/world/trials`): once its pool tells of it |
+| Ready | its machine is gone, and an older order has brought another one, which has no node | NodeRemovalRequest |
 | Unmet | its machine came late after all | Provisioning if its pods still wait for it; else a NodeRemovalRequest |
 | Unmet | its time is over, and no late machine can come | release; if it has a machine, first a NodeRemovalRequest |
 | Deprovisioning | no NodeRemovalRequest yet | CreateNodeRemovalRequest |
@@ -20,8 +21,10 @@
 | – with its pool | Provisioning, and its node has working pods | as Deprovisioning |
 | – either | Provisioning otherwise | as Deprovisioning |
 | – either | Ready | release |
+| any that would be released | an order without an answer may still bring a machine | wait: it must find a record |
 
-A launch may be asked for again, under the same name: it finds a machine by its name, and finishes it if need be.
+A launch may be asked for again, under the same name: it finds a machine by its name, and finishes it if need be. What
+an earlier process ordered and did not write down counts as an order without an answer, too.
 """
 
 from __future__ import annotations
@@ -35,15 +38,13 @@ from msgspec.structs import replace
 from growth.model.action import LaunchMachine, ReleaseNodeRequest, WriteNodeRequestStatus
 from growth.model.api import FINALIZER
 from growth.model.decision import Decision, Note, Settled
-from growth.model.instant import format_instant, since
+from growth.model.instant import format_instant
 from growth.model.nodepool import NodePool
 from growth.model.noderequest import (
-    ACCEPTED,
     DEPROVISIONING,
     PENDING,
     PROVISIONING,
     READY,
-    UNANSWERED,
     UNMET,
     NodeRequest,
     NodeRequestStatus,
@@ -51,20 +52,25 @@ from growth.model.noderequest import (
 from growth.model.outcome import Accepted, NoCapacity, Outcome, Refused, TryLater, Unknown
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
-from growth.plan.nodes_up.demand import gang_wait_seconds
 from growth.plan.nodes_up.failures import (
     NOT_USED,
+    RETRY_FIRST_SECONDS,
+    Retry,
+    accepted,
     arrival,
     is_needed,
     is_remembered,
     is_silent,
     judged,
+    next_try,
     of_hold,
     of_silence,
     place_of,
+    serves_by,
     strike_seconds,
     strikes,
     told_at,
+    unanswered,
     unmet,
 )
 from growth.plan.world.limits import may_come_until
@@ -72,36 +78,28 @@ from growth.plan.world.machines import (
     DELETED,
     LOOK_AGAIN_SECONDS,
     NOT_READY,
+    is_another_machine,
     is_surely_absent,
     recorded_id,
     removal_of_request,
+    why_strange,
 )
 from growth.plan.world.market import unmet_until
-from growth.plan.world.nodes import blocking_pods, is_initialised, is_paused, is_serving, lost_at, phase_since
+from growth.plan.world.nodes import blocking_pods, is_paused, is_serving, lost_at, phase_since, readiness_wait_seconds
 from growth.plan.world.orders import is_doubled, launch_of, over_limit
 from growth.plan.world.pools import by_key, why_not_buying
 from growth.plan.world.swaps import settles_at
 from growth.plan.world.trials import NOT_READY_EVENT, NOT_USED_EVENT, TAKING_SECONDS, needs_pods, verdict
 from growth.plan.world.turn import Turn, about, instant_of, life_event, seen, with_events, with_request_phase
 
-_RETRY_FIRST_SECONDS: Final = 2.0
-_RETRY_LONGEST_SECONDS: Final = 60.0
 _LATE_LOOK_SECONDS: Final = 300.0  # so much longer a record waits for a machine that comes late
 _FAILED_RECORD_SECONDS: Final = 600.0  # and until its pool's status tells of it
-
-
-class Retry(Struct, frozen=True):
-    """A launch without a result."""
-
-    at: float
-    seconds: float
-    asked_at: float
-    since: float
 
 
 class Ledger(Struct, frozen=True):
     retries: Mapping[str, Retry] = {}  # by request
     asked: Mapping[str, float] = {}  # launches under way, and since when
+    inherited: frozenset[str] | None = None  # requests that an earlier process may have ordered; None: not known yet
 
 
 def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:
@@ -112,7 +110,8 @@ def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Led
     retries = {name: retry for name, retry in ledger.retries.items() if name in snapshot.requests}
     pending = {name for name, request in snapshot.requests.items() if request.phase == PENDING}
     asked = {name: at for name, at in look.asked.items() if name in pending}
-    return look.turn.decision(Ledger(retries, asked))
+    inherited = pending if ledger.inherited is None else ledger.inherited & pending
+    return look.turn.decision(Ledger(retries, asked, frozenset(inherited)))
 
 
 class _Look:
@@ -130,7 +129,7 @@ class _Look:
         pool = self._snapshot.pools.get(request.spec.pool)
         is_going = request.deleted_at is not None or (pool is not None and pool.deleted_at is not None)
         if request.phase == READY:
-            self._ready(request, is_going)
+            self._ready(request, pool, is_going)
         elif request.phase == UNMET:
             self._unmet(request, is_going)
         elif request.phase == PROVISIONING and request.deleted_at is not None and self._works(request):
@@ -149,11 +148,19 @@ class _Look:
         return request.name in self._snapshot.nodes and self._has_run(request.name)
 
     def _has_run(self, name: str) -> bool:
-        """A pod that is bound to a node and never began to run there keeps nothing."""
-        return any(pod.phase != "Pending" for pod in blocking_pods(name, self._snapshot))
+        """A pod that is bound to a node and never began to run there keeps nothing, nor does one on a stranger's."""
+        node = self._snapshot.nodes.get(name)
+        is_strange = node is not None and not node.pool
+        return not is_strange and any(pod.phase != "Pending" for pod in blocking_pods(name, self._snapshot))
 
     def _release(self, request: NodeRequest) -> None:
-        self.turn.do(ReleaseNodeRequest(seen(request)))
+        """What was not answered must find a record if it comes, and the list must have had time to show it."""
+        late_until = may_come_until(request)
+        listed_at = 0.0 if self._snapshot.machines_at is None else self._snapshot.machines_at
+        if late_until and listed_at <= late_until:
+            self.turn.wake(max(late_until, self._snapshot.now) + LOOK_AGAIN_SECONDS)
+        else:
+            self.turn.do(ReleaseNodeRequest(seen(request)))
 
     def _write(self, request: NodeRequest, status: NodeRequestStatus) -> None:
         self.turn.do(WriteNodeRequestStatus(seen(request), status))
@@ -170,7 +177,7 @@ class _Look:
             self._release(request)
         elif machine is not None and machine.state == "running":
             now = self._snapshot.now
-            self._write(request, _accepted(request, machine.machine_id, now, "the machine was there already"))
+            self._write(request, accepted(request, machine.machine_id, now, "the machine was there already"))
         elif is_silent(request, self._snapshot.now) and self._is_listed_absent(request):
             self._give_up(request)
         elif request.name in self._over:
@@ -218,10 +225,7 @@ class _Look:
 
     def _surely_no_machine(self, request: NodeRequest, since: float) -> bool:
         """Only a list that is younger than everything we asked for can say so."""
-        retry, late_until = self._ledger.retries.get(request.name), may_come_until(request)
-        if self._snapshot.now < late_until:  # what was not answered must find a record if it comes
-            self.turn.wake(late_until)
-            return False
+        retry = self._ledger.retries.get(request.name)
         asked_at = max(since, 0.0 if retry is None else retry.asked_at)
         if request.name not in self.asked and is_surely_absent(request.name, asked_at, self._snapshot):
             return True
@@ -238,30 +242,24 @@ class _Look:
             message = f"node {node.name} serves after {now - request.created_at:.0f} s"
             self.turn.tell(Note(about(request), "Ready", message))
             return
-        given, is_nearly_there = self._readiness_wait(pool), node is not None and is_initialised(node, request, pool)
-        began_at = since(now, request.changed_at, request.created_at, otherwise=now)
-        for_pods = given + gang_wait_seconds(request, self._snapshot, self._settings)
-        deadline = began_at + given + (for_pods if is_nearly_there else 0)
+        deadline = serves_by(request, self._snapshot, self._settings)
         if self._has_run(request.name) or is_paused(pool, self._settings):
             self.turn.wake(lost_at(request.name, self._snapshot))
         elif now >= deadline:
-            self._fail(request, given)
+            self._fail(request, readiness_wait_seconds(pool, self._settings))
         else:
             self.turn.wake(deadline)
 
-    def _readiness_wait(self, pool: NodePool | None) -> float:
-        chosen = None if pool is None else pool.spec.readiness_wait_seconds
-        return self._settings.readiness_wait_seconds if chosen is None else float(chosen)
-
     def _fail(self, request: NodeRequest, waited: float) -> None:
-        now, why = self._snapshot.now, f"no Ready node within {waited:.0f} s"
+        now, strange = self._snapshot.now, why_strange(request.name, self._snapshot)
+        why = f"no Ready node within {waited:.0f} s{strange and ': '}{strange}"
         event = life_event(now, NOT_READY_EVENT, why)
         self._write(request, with_request_phase(request.status, DEPROVISIONING, now, event))
         self._warn(request, "NotReadyInTime", f"{place_of(request)[0]}: {why}, the machine is given back")
 
     # ------------------------------------------------------------------------ Ready, Unmet, the end
 
-    def _ready(self, request: NodeRequest, is_going: bool) -> None:
+    def _ready(self, request: NodeRequest, pool: NodePool | None, is_going: bool) -> None:
         """A pool that goes waits for its records only as long as they say something: their nodes are removed by
         themselves.
         """
@@ -271,7 +269,12 @@ class _Look:
         says_nothing = is_going and (request.deleted_at is not None or request.name not in self._snapshot.nodes)
         is_judged = is_going or self._judge(request)
         is_over = self._snapshot.now >= ends_at
-        if says_nothing or (is_over and is_judged and (is_going or is_remembered(request, self._snapshot))):
+        another_due_at = may_come_until(request) + readiness_wait_seconds(pool, self._settings)
+        if is_another_machine(request, self._snapshot) and not is_going and self._snapshot.now < another_due_at:
+            self.turn.wake(another_due_at)
+        elif is_another_machine(request, self._snapshot):
+            self._hand_over(request, DELETED if is_going else NOT_READY)
+        elif says_nothing or (is_over and is_judged and (is_going or is_remembered(request, self._snapshot))):
             self._release(request)
         elif not is_over:
             self.turn.wake(ends_at)
@@ -299,7 +302,7 @@ class _Look:
         machine = self._snapshot.machines.get(request.name)
         is_late = machine is not None and machine.request_uid == request.uid and not request.status.machine_id
         if machine is not None and is_late and not is_going and is_needed(request, self._snapshot):
-            status = _accepted(request, machine.machine_id, self._snapshot.now, "the machine came late")
+            status = accepted(request, machine.machine_id, self._snapshot.now, "the machine came late")
             self._write(request, replace(status, expires_at=None))
         elif is_late and self._snapshot.now < may_come_until(request) + LOOK_AGAIN_SECONDS:  # or it is made once more
             self.turn.wake(may_come_until(request) + LOOK_AGAIN_SECONDS)
@@ -351,11 +354,6 @@ class _Look:
             self.turn.do(action)
 
 
-def _accepted(request: NodeRequest, machine_id: str, now: float, reason: str = "") -> NodeRequestStatus:
-    status = with_request_phase(request.status, PROVISIONING, now, life_event(now, ACCEPTED, reason))
-    return replace(status, node_id=request.name, machine_id=machine_id or request.status.machine_id)
-
-
 # ----------------------------------------------------------------------------------------- outcomes
 
 
@@ -367,7 +365,7 @@ def settle(settled: Settled, snapshot: Snapshot, ledger: Ledger, settings: Setti
         return Decision(ledger)
     if isinstance(action, WriteNodeRequestStatus):  # what a launch brought is not written: ask again, or find it listed
         ledger = _answered(ledger, action.request.name)
-    return Decision(ledger, again_at=now + _RETRY_FIRST_SECONDS)
+    return Decision(ledger, again_at=now + RETRY_FIRST_SECONDS)
 
 
 def _answered(ledger: Ledger, name: str) -> Ledger:
@@ -381,20 +379,19 @@ def _settle_launch(
     request, before = snapshot.requests.get(name), ledger.retries.get(name)
     if request is None or request.uid != action.request.uid or request.phase != PENDING:
         return Decision(_answered(ledger, name))
+    is_answered = isinstance(outcome, Accepted | NoCapacity | Refused)
+    if is_answered and name in (ledger.inherited or ()) and not request.unanswered:
+        request = unanswered(request, "growth was started anew, and may have ordered it before", now)
     if isinstance(outcome, Accepted):  # it counts as asked until the phase is seen to be written
-        status = _accepted(request, outcome.machine_id, now)
+        status = accepted(request, outcome.machine_id, now)
         note = Note(about(request), "Provisioning", "{} ordered in {}".format(*place_of(request)))
         return Decision(ledger, (WriteNodeRequestStatus(seen(request), status),), (note,))
     if isinstance(outcome, NoCapacity | Refused):
         write, notes = unmet(request, outcome.reason, snapshot, settings)
         return Decision(ledger, (write,), notes, again_at=now)
-    seconds = min(_RETRY_LONGEST_SECONDS, _RETRY_FIRST_SECONDS if before is None else before.seconds * 2)
-    if isinstance(outcome, TryLater):
-        seconds = max(seconds, outcome.retry_after_seconds)
-    retry = Retry(now + seconds, seconds, now, now if before is None else before.since)
+    retry = next_try(before, outcome, now)
     ledger = replace(_answered(ledger, name), retries={**ledger.retries, name: retry})
     if not (isinstance(outcome, Unknown) or (isinstance(outcome, TryLater) and outcome.was_asked)):
         return Decision(ledger, (), of_hold(request, outcome, retry.since, snapshot), again_at=retry.at)
-    events = with_events(request.status.events, life_event(now, UNANSWERED, outcome.reason))
-    write = WriteNodeRequestStatus(seen(request), replace(request.status, events=events))
-    return Decision(ledger, (write,), again_at=retry.at)
+    status = unanswered(request, outcome.reason, now).status
+    return Decision(ledger, (WriteNodeRequestStatus(seen(request), status),), again_at=retry.at)

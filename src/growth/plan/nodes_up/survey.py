@@ -19,11 +19,14 @@ the pool simply has fewer.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from functools import partial
+from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from growth.model.decision import Note
+from growth.model.gang import name_of_gang
 from growth.model.instant import is_due
 from growth.model.nodepool import NodePool, ServerTypeChoice
 from growth.model.pod import Pod
@@ -44,8 +47,16 @@ from growth.plan.nodes_up.demand import (
 )
 from growth.plan.nodes_up.failures import buffers_in_vain, held_back
 from growth.plan.nodes_up.verdict import Foresight, Trust, learned
-from growth.plan.nodes_up.waiting import Outlook, Wait, is_over, with_prospects
-from growth.plan.world.capacity import Assignments, assignments, holders, is_plannable, may_hold, rooms
+from growth.plan.nodes_up.waiting import Outlook, Wait, is_over, overtaking, with_prospects
+from growth.plan.world.capacity import (
+    Assignments,
+    assignments,
+    coming_rooms,
+    holders,
+    is_plannable,
+    may_hold,
+    rooms,
+)
 from growth.plan.world.limits import Allowance, Member, allowances_now, members
 from growth.plan.world.market import (
     NOTHING_FOR_SALE,
@@ -62,6 +73,8 @@ from growth.plan.world.orders import Orders, Purchases
 from growth.plan.world.pools import OfferingKey, server_type_of
 from growth.plan.world.turn import sooner
 from growth.solver.purchase.problem import Choice, Pattern, Room
+
+_NEXT_SECONDS: Final = 1.0  # after those who have waited longer
 
 
 class Batch(Struct, frozen=True):
@@ -131,7 +144,8 @@ class Survey(Struct, frozen=True):
         return rooms(snapshot, self.assigned) if self.placed is None else occupied_rooms(self.placed)
 
     def outlook(self, snapshot: Snapshot, open_rooms: Iterable[Room] | None) -> Outlook:
-        return Outlook(snapshot.pools, self.market, self.allowances, open_rooms, snapshot.volumes)
+        coming = partial(coming_rooms, self.assigned)
+        return Outlook(snapshot.pools, self.market, self.allowances, open_rooms, snapshot.volumes, coming)
 
 
 def survey(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Survey:
@@ -289,6 +303,10 @@ def _with_patience(
         else:
             waits[demand.name] = with_prospects(wait, outlook.of(demand), outlook.not_looked_at)
             again.append(wait.until)
+    alone = (each for each in eligible if not name_of_gang(each.pod, snapshot.pod_groups))
+    late = overtaking(alone, waits, coming_rooms(found.assigned)) if waits else frozenset()
+    again += [snapshot.now + _NEXT_SECONDS] if late else []
+    eligible = [each for each in eligible if each.name not in late]
     tried = called_with(eligible, [each for each in found.demands if each.name not in barred], snapshot)
     return replace(found, waits=waits, demands=tried, again_at=sooner(found.again_at, *again))
 

@@ -14,11 +14,15 @@ answer for each such demand.
 | a pool's generation | the pool was changed |
 | orders of a choice that the pod fits | an Unmet expired, a limit gave way, stock came back |
 | room on nodes | a node joined, pods left |
+| room on its way | a machine was ordered that has room to spare |
 | volumes | a claim that the pod names, its volume or its class was made |
 
 Rules between pods are in none of them: for those time is the only sign. It is compared with the least seen since the
 miss, so that the same offer is not tried twice. A look at the nodes is dear, so it is taken at most once in a while;
 without it that prospect is simply not among the answers.
+
+Room on its way that was bought for nobody, or that is left over, is for whoever has waited longest: pods that came
+later, and would take it from one that missed before, are tried a moment after it. Priority comes before age.
 
 | why nothing serves a pod | |
 | --- | --- |
@@ -30,7 +34,8 @@ without it that prospect is simply not among the answers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
 from typing import Final
 
 from msgspec import Struct
@@ -39,6 +44,7 @@ from msgspec.structs import replace
 from growth.model.nodepool import NodePool
 from growth.model.offering import Offering
 from growth.model.pod import PodShape
+from growth.model.resources import Resources
 from growth.model.settings import Settings
 from growth.model.snapshot import VolumeWorld
 from growth.plan.nodes_up.demand import Demand
@@ -46,9 +52,10 @@ from growth.plan.world.limits import Allowance
 from growth.plan.world.market import Market, orders_possible
 from growth.plan.world.pools import offerings_of
 from growth.solver.purchase.problem import Room
-from growth.solver.rules.fit import free_amounts, how_many_fit, is_enough, may_run_on
+from growth.solver.rules.fit import fits_alone, free_after, free_amounts, how_many_fit, is_enough, may_run_on
 
 ROOM: Final = "room on nodes"
+COMING: Final = "room on its way"
 VOLUMES: Final = "volumes"
 
 LIMITED, RULES, NOT_FOR_SALE, NOTHING_FITS = REASONS = ("Limited", "Rules", "NotForSale", "NothingFits")
@@ -103,6 +110,47 @@ def after_lodging(wait: Wait | None, node: str, now: float, settings: Settings) 
     return Wait(now + seconds, seconds=seconds, lodged_on=node)
 
 
+_PEER_SECONDS: Final = 60.0  # who came so close together has waited as long
+_Class = tuple[PodShape, tuple[str, ...]]
+
+
+def overtaking(eligible: Iterable[Demand], waits: Mapping[str, Wait], coming: Iterable[Room]) -> frozenset[str]:
+    """By name, of pods that are tried now and start alone: those for which no room on its way is left by others who
+    have missed before, are as important, and have waited longer.
+    """
+    tried = list(eligible)
+    if not any(demand.name in waits for demand in tried):
+        return frozenset()
+    rooms, in_order = [room for room in coming if room.is_open], sorted(tried, key=_turn)
+    free = [room.free() for room in rooms]
+    fits, left = dict[_Class, bool](), dict[_Class, list[int]]()
+    longest: dict[int, float] = {}  # by priority: since when the oldest waits that missed before and gets such room
+    late = set[str]()
+    for demand in in_order:
+        shape, since, key = demand.shape, demand.pod.created_at, (demand.shape, demand.pools)
+        if key not in left:
+            left[key] = [number for number, room in enumerate(rooms) if _has_room(room, demand)]
+            fits[key] = bool(left[key])
+        fitting = left[key]
+        while fitting and not fits_alone(shape, rooms[fitting[-1]].node, free[fitting[-1]]):
+            fitting.pop()
+        if fitting:
+            free[fitting[-1]] = free_after(free[fitting[-1]], shape)
+            if demand.name in waits:
+                longest.setdefault(shape.priority, since)
+        elif longest.get(shape.priority, since) < since - _PEER_SECONDS and fits[key]:
+            late.add(demand.name)
+    return frozenset(late)
+
+
+def _turn(demand: Demand) -> tuple[int, float, str]:
+    return (-demand.shape.priority, demand.pod.created_at, demand.pod.key)
+
+
+def _has_room(room: Room, demand: Demand) -> bool:
+    return not room.why_closed(demand.pools) and fits_alone(demand.shape, room.node, room.free())
+
+
 class Outlook:
     """Answers by class: pods of one shape and the same pools have the same prospects."""
 
@@ -113,11 +161,13 @@ class Outlook:
         allowances: tuple[Allowance, ...],
         open_rooms: Iterable[Room] | None,
         volumes: VolumeWorld,
+        coming: Callable[[], Iterable[Room]] = tuple,
     ) -> None:
         self._pools, self._volumes = pools, volumes
         self._choices = [(each, free_amounts(each.offering.allocatable, each.daemons)) for each in market.choices]
         self._possible = orders_possible(market, allowances)
         self._free = None if open_rooms is None else [(room.node, room.free()) for room in open_rooms if room.is_open]
+        self._find_coming = coming  # asked only where somebody has missed: in a burst of new pods nobody has
         self._known: dict[tuple[PodShape, tuple[str, ...]], Prospects] = {}
         self._reasons: dict[tuple[PodShape, tuple[str, ...]], str] = {}
 
@@ -146,6 +196,10 @@ class Outlook:
         listed = (each for pool in pools for each in offerings_of(pool, offerings))
         return NOT_FOR_SALE if any(is_enough(each.allocatable, demand.shape) for each in listed) else NOTHING_FITS
 
+    @cached_property
+    def _coming(self) -> list[tuple[Room, Resources]]:
+        return [(room, room.free()) for room in self._find_coming() if room.is_open]
+
     def _orders(self, demand: Demand) -> dict[str, int]:
         """How often each choice that may serve the pod can be ordered."""
         fitting = [
@@ -163,6 +217,8 @@ class Outlook:
         found |= self._orders(demand)
         if demand.shape.volumes:
             found[VOLUMES] = _known_parts(demand.shape, self._volumes)
+        reachable = ((room.node, free) for room, free in self._coming if not room.why_closed(demand.pools))
+        found[COMING] = sum(how_many_fit(demand.shape, node, free) for node, free in reachable)
         if self._free is not None:
             found[ROOM] = sum(how_many_fit(demand.shape, node, free) for node, free in self._free)
         return found

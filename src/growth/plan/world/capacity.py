@@ -92,6 +92,11 @@ def rooms(snapshot: Snapshot, assigned: Assignments) -> tuple[Room, ...]:
     return tuple(found[name] for name in sorted(found))
 
 
+def coming_rooms(assigned: Assignments) -> tuple[Room, ...]:
+    """Only those on their way: few, and quickly found."""
+    return tuple(_of_expected(each) for each in assigned.expected)
+
+
 def _of_expected(expected: Expected) -> Room:
     shapes = (*expected.residents, *(pod.shape for pod in expected.planned))
     return Room(expected.node, _counted(shapes), "in-flight", is_open=not expected.node.is_unschedulable)

@@ -2,7 +2,8 @@
 the gate and pool status.
 
 Everything is counted once, by name: a node, the request it came from, the removal it is in and its machine at the
-provider are one.
+provider are one. An order without an answer counts for ten minutes, whatever becomes of its request: it may take effect
+when the machine that a second order brought has come and gone.
 
 | limit | over |
 | --- | --- |
@@ -113,7 +114,7 @@ def _members(snapshot: Snapshot) -> tuple[Member, ...]:
     for request in snapshot.requests.values():
         if _stands_behind(request, snapshot):
             found[request.name] = price_list.of_order(request.name, request.spec)
-        elif request.phase == UNMET and request.unanswered:
+        elif request.unanswered:  # one of them may bring a machine, also where another one did and it is gone
             doubtful = price_list.of_order(request.name, request.spec)
             found.setdefault(request.name, replace(doubtful, may_come_until=may_come_until(request)))
     for node in snapshot.nodes.values():
@@ -129,10 +130,10 @@ def _of_node(node: Node, snapshot: Snapshot, price_list: _PriceList) -> Member:
 
 
 def counts(request: NodeRequest, snapshot: Snapshot) -> bool:
-    """Does a machine stand behind this request, or may one come? An Unmet one has none, unless an order was not
-    answered a short while ago.
+    """Does a machine stand behind this request, or may one come? Whatever has become of it since: an order that was not
+    answered a short while ago may still take effect.
     """
-    return _stands_behind(request, snapshot) or (request.phase == UNMET and snapshot.now < may_come_until(request))
+    return _stands_behind(request, snapshot) or snapshot.now < may_come_until(request)
 
 
 def _stands_behind(request: NodeRequest, snapshot: Snapshot) -> bool:

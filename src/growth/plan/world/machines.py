@@ -18,8 +18,10 @@ or one that only repeats the node's name, takes nothing away. By the last row a 
 when the provider says that there is no machine of its name, nor of the id it names.
 
 Every other Node is a stranger's, whatever it says: it is not marked, drained or deleted, teaches nothing, and counts
-against no limit. Which pool and offering a node has is also said by its machine or record: a label that somebody took
-off or changed changes nothing, and growth does not write it again: whoever took it off would take it off once more.
+against no limit. If it may run on a machine of ours (`strangers_on`), the machine was bought in vain, and people are
+told why; it is given back once no pod works there. Which pool and offering a node has is also said by its machine or
+record: a label that somebody took off or changed changes nothing, and growth does not write it again: whoever took it
+off would take it off once more.
 
 **Is it gone?** Unknown is not absent. Only a list that is younger than everything that was asked, and that is credible
 as a whole, says that a machine is not there. The rows look again after a while: a newer list that says the same wakes
@@ -195,6 +197,35 @@ def _has_machine(request: NodeRequest, node: Node) -> bool:
     return not (machine_id and names_another(node, machine_id))
 
 
+def strangers_on(name: str, snapshot: Snapshot) -> tuple[Node, ...]:
+    """Nodes that are not growth's and may run on the machine of this name all the same: one of its name that names
+    another machine, or, where there is none, one that names it and is called otherwise. Their pods are left alone, and
+    would die with the machine.
+    """
+    node, machine = snapshot.nodes.get(name), snapshot.machines.get(name)
+    if node is not None:
+        return () if node.pool else (node,)
+    if machine is None or not machine.provider_id:
+        return ()
+
+    def look() -> dict[str, Node]:
+        return {each.provider_id: each for each in snapshot.nodes.values() if each.provider_id and not each.pool}
+
+    found = snapshot.memo.recall("strangers by providerID", (snapshot.nodes,), look).get(machine.provider_id)
+    return () if found is None else (found,)
+
+
+def why_strange(name: str, snapshot: Snapshot) -> str:
+    """What is wrong with the node of a machine, for people; empty: nothing that growth could see."""
+    for node in strangers_on(name, snapshot):
+        if node.name != name:
+            return f"its machine calls its node {node.name}, and must call it {name}"
+        machine = snapshot.machines.get(name)
+        known = "" if machine is None else f", and its machine is {machine.provider_id or machine.machine_id}"
+        return f"the node says that it is {node.provider_id or 'no machine'}{known}"
+    return ""
+
+
 def by_labels(node: Node) -> Node:
     """As the node itself says: only where no provider can be asked, such as for files."""
     return replace(node, pool=_labelled_pool(node), offering=node.labels.get(OFFERING_LABEL, ""))
@@ -236,9 +267,13 @@ def _serving(snapshot: Snapshot) -> Iterator[Node]:
 
 
 def removal_of_request(request: NodeRequest, snapshot: Snapshot, reason: str) -> CreateNodeRemovalRequest | None:
-    """Of a machine whose node never served; the node may not even exist. None: its machine is not known yet."""
+    """Of a machine whose node never served; the node may not even exist. None: its machine is not known yet. The one
+    that is listed goes: where several orders were made, it may be another than the one that was recorded first.
+    """
     name, spec, node = request.name, request.spec, snapshot.nodes.get(request.name)
-    machine_id = request.status.machine_id or recorded_id(name, request.uid, snapshot)
+    listed = recorded_id(name, request.uid, snapshot)
+    is_surely_of_it = bool(listed) and snapshot.machines[name].request_uid == request.uid
+    machine_id = (listed if is_surely_of_it else request.status.machine_id) or listed
     if not machine_id and not is_surely_absent(name, request.changed_at, snapshot):
         return None
     removal = NodeRemovalRequestSpec(name, spec.pool, spec.target_offering, machine_id, reason)
@@ -272,6 +307,13 @@ def recorded_id(name: str, request_uid: str, snapshot: Snapshot) -> str:
     if machine is None or (request_uid and machine.request_uid not in ("", request_uid)):
         return ""
     return machine.machine_id
+
+
+def is_another_machine(request: NodeRequest, snapshot: Snapshot) -> bool:
+    """Has an older order of this request brought another machine than the recorded one, without a node so far?"""
+    name, recorded = request.name, request.status.machine_id
+    is_other = recorded and recorded_id(name, request.uid, snapshot) not in ("", recorded)
+    return bool(is_other and request.unanswered) and name not in snapshot.nodes and name not in snapshot.removals
 
 
 def machine_to_delete(removal: NodeRemovalRequest, snapshot: Snapshot) -> tuple[str, str, str]:

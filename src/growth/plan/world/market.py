@@ -18,6 +18,7 @@ with what its pools add (`PoolReader`), the rooms of `plan/world/capacity`, and 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Mapping
 from statistics import median
 from typing import Final
@@ -52,10 +53,11 @@ from growth.plan.world.pools import (
 )
 from growth.plan.world.trials import Standing, standings
 from growth.plan.world.turn import instant_of, sooner
-from growth.solver.patterns import Budget
+from growth.solver.patterns.stock import Budget
 from growth.solver.purchase.problem import Choice, DemandClass, Limit, Pattern, PlacementProblem, Room
 
 BELIEF_SECONDS: Final = 300.0
+_TELLS_SECONDS: Final = 60.0  # after its last order without an answer
 _DEMOTION: Final = 10_000  # beyond every priority that a pool can give
 REMEMBERED_SECONDS: Final = 86400.0  # what a node has shown, after it was last seen
 _SICK_SHARE: Final = 0.1  # this much below the median is no rule, but one machine's trouble
@@ -131,7 +133,8 @@ def open_market(
         if trusted[each.pool].is_probed(place := (each.offering.name, each.offering.location))
     }
     braked = tuple(found for name in sorted(pools) if (found := brake.allowance(name)) is not None)
-    wakes = (*(each.wakes_at(now) for each in trusted.values()), *(at for _, at in braked))
+    silent = (at for each in snapshot.requests.values() if now < (at := _tells_until(each)) < math.inf)
+    wakes = (*(each.wakes_at(now) for each in trusted.values()), *(at for _, at in braked), *silent)
     reopens_at = sooner(*struck.values(), *wakes)
     return Market(tuple(choices), probations, reopens_at, trusted, tuple(each for each, _ in braked), probes)
 
@@ -151,13 +154,25 @@ def _as_counted(choice: Choice, whole: Offering) -> Choice:
 
 
 def _orders_left(place: OfferingKey, snapshot: Snapshot) -> int:
-    pending = (each.spec for each in snapshot.requests.values() if each.phase == PENDING)
-    return 0 if any((spec.target_offering, spec.location) == place for spec in pending) else 1
+    pending = (each for each in snapshot.requests.values() if each.phase == PENDING)
+    return 0 if any(_is_trial_of(each, place, snapshot.now) for each in pending) else 1
 
 
 def _probes_left(pool: str, place: OfferingKey, snapshot: Snapshot) -> int:
-    on_their_way = (each.spec for each in snapshot.requests.values() if each.is_in_flight and each.spec.pool == pool)
-    return 0 if any((spec.target_offering, spec.location) == place for spec in on_their_way) else 1
+    on_their_way = (each for each in snapshot.requests.values() if each.is_in_flight and each.spec.pool == pool)
+    return 0 if any(_is_trial_of(each, place, snapshot.now) for each in on_their_way) else 1
+
+
+def _is_trial_of(request: NodeRequest, place: OfferingKey, now: float) -> bool:
+    """Will it tell whether the offering can be had? An order that nobody has answered for a minute, and whose record
+    only waits for what may come late, does not.
+    """
+    return now < _tells_until(request) and (request.spec.target_offering, request.spec.location) == place
+
+
+def _tells_until(request: NodeRequest) -> float:
+    silent = request.unanswered if request.phase == PENDING else ()
+    return (instant_of(silent[-1].at) or request.created_at) + _TELLS_SECONDS if silent else math.inf
 
 
 def struck_since(

@@ -124,6 +124,12 @@ def state_of(name: str, snapshot: Snapshot) -> NodeState:
     return NodeState(snapshot.nodes.get(name), snapshot.removals.get(name))
 
 
+def readiness_wait_seconds(pool: NodePool | None, settings: Settings) -> float:
+    """How long a machine may take until its node is Ready."""
+    chosen = None if pool is None else pool.spec.readiness_wait_seconds
+    return settings.readiness_wait_seconds if chosen is None else float(chosen)
+
+
 def fills_minimum(name: str, snapshot: Snapshot) -> bool:
     """Does scale-up count this node, or a request for one, for its pool's minimum? A marked one counts: scale-down
     takes the mark off before the pool is below its minimum. A dead one counts until its machine is surely gone: it may
@@ -220,14 +226,16 @@ def is_serving(node: Node, request: NodeRequest, pool: NodePool | None) -> bool:
 def was_ever_ready(node: Node, snapshot: Snapshot) -> bool:
     """Has it been Ready, as far as its Ready condition and our own records tell? The condition of a node that never
     was also changes, when its kubelet falls silent. Registering a node puts our start-up taint and the digest
-    of its template onto it; the taint comes off when it is Ready, which may be before its record says so.
+    of its template onto it; the taint comes off when it is Ready, which may be before its record says so. Anybody else
+    may take it off as well: once the node was given up because it did not become Ready in time, that tells nothing.
     """
     request, removal = snapshot.requests.get(node.name), snapshot.removals.get(node.name)
+    if node.is_ready or (removal is not None and removal.spec.reason == NOT_READY):
+        return node.is_ready
     was_opened = TEMPLATE in node.annotations and not node.is_starting
-    if node.is_ready or was_opened or (request is not None and request.phase == READY):
+    if was_opened or (request is not None and request.phase == READY):
         return True
-    is_late = request is not None or (removal is not None and removal.spec.reason == NOT_READY)
-    return not is_late and not node.is_starting and node.ready_changed_at > node.created_at + _SKEW_SECONDS
+    return request is None and not node.is_starting and node.ready_changed_at > node.created_at + _SKEW_SECONDS
 
 
 def phase_since(request: NodeRequest, snapshot: Snapshot) -> float:

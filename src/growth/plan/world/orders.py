@@ -225,13 +225,18 @@ def _count(spec: NodeRequestSpec, snapshot: Snapshot) -> int:
     return sum(1 for request in snapshot.requests.values() if request.spec == spec)
 
 
+def _waiting_keys(snapshot: Snapshot) -> frozenset[str]:
+    pods = snapshot.waiting_pods
+    return snapshot.memo.recall("keys of waiting pods", (pods,), lambda: frozenset(pod.key for pod in pods))
+
+
 def is_doubled(request: NodeRequest, snapshot: Snapshot, asked: Container[str]) -> bool:
     """Do the pods of this waiting request have their machines without it? What an earlier leader wrote can arrive after
     its successor has ordered for the same pods. `asked` are the requests that were ordered a moment ago.
     """
     if request.name in asked or request.spec.reason != DEMAND or not request.planned_pods:
         return False
-    waiting = {pod.key for pod in snapshot.waiting_pods} & set(request.planned_pods)
+    waiting = _waiting_keys(snapshot) & set(request.planned_pods)
     mine = (request.created_at, request.name)
     for other in snapshot.requests.values():
         is_young = snapshot.now - other.created_at < _JUST_COME_SECONDS

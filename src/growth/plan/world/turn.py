@@ -135,6 +135,11 @@ def seen(thing: Versioned) -> Seen:
     return Seen(thing.name, thing.uid, thing.resource_version, getattr(thing, "namespace", ""))
 
 
+def seen_in_any_version(thing: Versioned) -> Seen:
+    """For what is right however the object has changed since."""
+    return replace(seen(thing), resource_version="")
+
+
 def about(thing: Versioned) -> About:
     """The object a note is about; nouns are named as their kinds are."""
     return About(type(thing).__name__, thing.name, getattr(thing, "namespace", ""), thing.uid)

@@ -59,6 +59,10 @@ class Kubelets:
         self.alive: dict[str, Server | None] = {}  # nodes with a kubelet; None: played as kwok does
         self.died_at: dict[str, float] = {}
         self.clocks_off_seconds = 0.0  # by which machines say when their nodes became Ready
+        self.name_for: Callable[[Server], str] | None = None  # what a machine that boots now calls its node
+        self.provider_id_for: Callable[[Server], str] | None = None  # and what it says which machine it is
+        self.renamed: dict[str, str] = {}  # servers, by name: their nodes that are called otherwise
+        self.strange: dict[str, None] = {}  # nodes whose name or providerID is not that of their server
         self.on_silence: Callable[[], None] = lambda: None  # after `died_at` has grown
         self.switched_off: dict[str, None] = {}  # nodes whose machine is still there
         self._never_ready: dict[str, None] = {}
@@ -76,23 +80,30 @@ class Kubelets:
         """The cloud calls this when a server runs. One without a template joins another cluster, or none."""
         if not server.template.labels:
             return
+        if self.name_for is not None:
+            self.renamed[server.name] = self.name_for(server)
         if not ready:
-            self._never_ready[server.name] = None
+            self._never_ready[self.node_of(server)] = None
         after(self._draw(self.habits.register_seconds), lambda: self._register(server))
-        self.alive[server.name] = server
+        self.alive[self.node_of(server)] = server
+
+    def node_of(self, server: Server) -> str:
+        """What its node is called."""
+        return self.renamed.get(server.name, server.name)
 
     def gone(self, server: Server) -> None:
         """The cloud calls this when a server has gone: its kubelet is silent from now on."""
-        self.switched_off.pop(server.name, None)
-        if self.alive.get(server.name) is server or server.name in self.alive:
-            del self.alive[server.name]
-            self.died_at[server.name] = self._verbs.now()
+        name = self.node_of(server)
+        self.switched_off.pop(name, None)
+        if name in self.alive:
+            del self.alive[name]
+            self.died_at[name] = self._verbs.now()
             self.on_silence()
 
     def stopped(self, server: Server) -> None:
         """The cloud calls this when a server stands still, and is still there."""
         self.gone(server)
-        self.switched_off[server.name] = None
+        self.switched_off[self.node_of(server)] = None
 
     def restarted(self, name: str) -> None:
         """Its node is registered again, if it is gone."""
@@ -101,8 +112,11 @@ class Kubelets:
             self._register(server)
 
     def _register(self, server: Server) -> None:
-        if server.name in self.alive and self._verbs.store.get(NODE, server.name) is None:
-            attempt(self._verbs.create, NODE, _node_for(server, self.scheme), "kubelet")
+        name, said = self.node_of(server), self.provider_id_for
+        if name in self.alive and self._verbs.store.get(NODE, name) is None:
+            provider_id = f"{self.scheme}://{server.server_id}" if said is None else said(server)
+            self.strange |= {name: None} if said is not None or name != server.name else {}
+            attempt(self._verbs.create, NODE, _node_for(server, name, provider_id), "kubelet")
 
     def _meet(self, name: str) -> None:
         """A node appeared: make it Ready in a while, if there is a kubelet behind it."""
@@ -240,17 +254,17 @@ def _ready(status: str, reason: str, message: str) -> Json:
     return {"type": "Ready", "status": status, "reason": reason, "message": message}
 
 
-def _node_for(server: Server, scheme: str) -> Json:
+def _node_for(server: Server, name: str, provider_id: str) -> Json:
     template = server.template
     taints = [{"key": taint.key, "value": taint.value, "effect": taint.effect} for taint in template.taints]
-    labels = {**template.labels, "kubernetes.io/hostname": server.name}
+    labels = {**template.labels, "kubernetes.io/hostname": name}
     allocatable = server.allocatable.items()
     amounts = {name: format_amount(name, amount) if name == "cpu" else str(amount) for name, amount in allocatable}
     not_ready = _ready("False", "KubeletNotReady", "container runtime network not ready: NetworkReady=false")
     not_ready["lastTransitionTime"] = format_instant(server.created_at)
     return {
-        "metadata": {"name": server.name, "labels": labels, "annotations": dict(template.annotations)},
-        "spec": {"providerID": f"{scheme}://{server.server_id}", "taints": taints},
+        "metadata": {"name": name, "labels": labels, "annotations": dict(template.annotations)},
+        "spec": {"providerID": provider_id, "taints": taints},
         "status": {
             "capacity": amounts,
             "allocatable": amounts,

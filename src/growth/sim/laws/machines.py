@@ -225,9 +225,10 @@ def nobody_is_killed(witness: Witness, server: Server) -> Complaint:
     """S3: no machine is deleted while a working pod that growth did not evict is bound to its node. What came back by
     tolerating the mark, and what came when the call had left, is excepted.
     """
-    silent_since = witness.cluster.kubelets.died_at.get(server.name)
+    node_name = witness.cluster.kubelets.node_of(server)
+    silent_since = witness.cluster.kubelets.died_at.get(node_name)
     is_unreachable = silent_since is not None and witness.cluster.runtime.now() - silent_since > UNREACHABLE_SECONDS
-    for (namespace, name), pod in witness.bound.get(server.name, {}).items():
+    for (namespace, name), pod in witness.bound.get(node_name, {}).items():
         has_just_come = witness.bound_at[pod.uid] > _seen_until(witness, server, pod)
         is_lost = pod.deleted_at is not None and is_unreachable
         is_excused = pod.uid in witness.granted or has_just_come or is_lost or witness.has_returned(pod)

@@ -106,7 +106,8 @@ def _lost_places(witness: Witness, shape: PodShape) -> int:
 
 def _failed_removals(witness: Witness) -> dict[str, str]:
     """Nodes that could not be removed, so that a person must look at them, and their pools. Also those whose machine
-    may be going already, or that a person asked for, and which wait for a pod that must not be disrupted: they say so.
+    may be going already, or that a person asked for, and which wait for a pod that must not be disrupted, and machines
+    on which pods work under another name: they say so.
     """
     removals = witness.cluster.store.read_all(REMOVAL)
     failed = [one for one in removals if _is_a_persons(witness, one)]
@@ -120,7 +121,14 @@ def _is_a_persons(witness: Witness, removal: Json) -> bool:
     is_irrevocable = any(each["type"] == IRREVOCABLE for each in status.get("conditions") or ())
     is_asked_for = not removal["spec"].get("machineID")  # which growth always says
     pods = (pod for pod in witness.bound.get(name, {}).values() if pod.annotations.get(DO_NOT_DISRUPT) == "true")
-    return (is_irrevocable or is_asked_for) and any(pod.key in status.get("waitingFor", "") for pod in pods)
+    is_strange = any(
+        server.name == name
+        and (node := witness.cluster.kubelets.node_of(server)) in witness.cluster.kubelets.strange
+        and any(pod.key in status.get("waitingFor", "") for pod in witness.bound.get(node, {}).values())
+        for server in witness.our_servers()
+    )
+    is_told = any(pod.key in status.get("waitingFor", "") for pod in pods)
+    return is_strange or ((is_irrevocable or is_asked_for) and is_told)
 
 
 def _stuck_pools(witness: Witness) -> set[str]:
@@ -135,17 +143,25 @@ def _stuck_pools(witness: Witness) -> set[str]:
 
 def machines_without_a_record(witness: Witness) -> Iterator[str]:
     """No machine without a NodeRequest, Node or NodeRemovalRequest. One whose record a user erased is left to a person,
-    and told of, by a growth that did not order it: nobody but who did can know that it never had a node.
+    and told of, by a growth that did not order it in its present term: nobody but who did can know that it never had a
+    node.
     """
     store = witness.cluster.store
     told = [event["note"] for event in store.read_all(EVENT) if event.get("reason") == "OrphanedMachine"]
     for server in witness.our_servers():
         is_recorded = any(store.get(kind, server.name) for kind in (REQUEST, REMOVAL, NODE))
-        is_anothers = witness.senders.get(f"create {server.name}") != witness.senders.get("")
         is_told = any(f"({server.server_id})" in note for note in told)
-        is_left = server.name in witness.erased and is_anothers and is_told
+        is_left = server.name in witness.erased and is_told and _has_another_led_since(witness, f"create {server.name}")
         if server.name not in witness.abandoned and not is_left and not is_recorded:
             yield f"machine {server.name} ({server.server_id}) belongs to nothing"
+
+
+def _has_another_led_since(witness: Witness, order: str) -> bool:
+    """A growth that leads again begins anew, and remembers nothing of its earlier terms."""
+    life, sent_at = witness.senders.get(order), witness.sent_at.get(order, -math.inf)
+    return any(
+        other != life and witness.sent_at.get(text, -math.inf) > sent_at for text, other in witness.senders.items()
+    )
 
 
 def requests_without_a_machine(witness: Witness) -> Iterator[str]:
@@ -173,7 +189,7 @@ def traces_left_behind(witness: Witness) -> Iterator[str]:
             *(node["metadata"].get("annotations") or {}),
         ]
         marks = [key for key in keys if key in (STARTUP_TAINT.key, SCALE_DOWN_TAINT.key, SCALE_DOWN_AT)]
-        if marks and node["metadata"]["name"] not in {*failed, *lost}:
+        if marks and node["metadata"]["name"] not in {*failed, *lost, *witness.cluster.kubelets.strange}:
             yield f"node {node['metadata']['name']} still carries {', '.join(marks)}"
     for removal in store.read_all(REMOVAL):
         if removal["metadata"]["name"] not in failed:

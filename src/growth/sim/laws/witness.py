@@ -323,7 +323,7 @@ class Witness:
 
     def _count_eviction(self, pod: Pod, removal: str) -> None:
         drain, owner = self.drains.get(pod.node_name), self.owner_of[pod.namespace, pod.name]
-        if drain is None or drain.removal != removal:
+        if drain is None or drain.removal != removal or not removal:  # a single move is no drain
             there = [key for key, each in self.bound.get(pod.node_name, {}).items() if each.counts_as_work]
             counted = Counter(self.owner_of[key] for key in [*there, (pod.namespace, pod.name)])
             drain = self.drains[pod.node_name] = Drain(removal, self.now, dict(counted), {})

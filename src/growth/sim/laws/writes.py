@@ -25,6 +25,7 @@ from growth.solver.rules.taints import tolerates
 MEDDLING_SECONDS: Final = 30.0
 _REST_SECONDS: Final = 3600.0 - 5.0  # and a moment in which clocks and looks may differ
 UNSEEN_SECONDS: Final = 35.0  # between a look and the bind that follows it a request may hang
+LOOKED_SECONDS: Final = 2.0  # so long before a bind leaves growth has looked at its node
 OWN: Final = ("NodeRequest", "NodeRemovalRequest", "Event", "Lease")
 BUDGETED: Final = tuple(reason for reason in DRAINING if reason not in (NOT_READY, DELETED))  # those never served
 # A node that is being emptied was chosen so long ago at most, by the nodes that were there then.
@@ -188,9 +189,9 @@ _WHY_NOT_ALLOWED: Final[dict[str, Callable[[Witness, Json, Write], Complaint]]] 
 
 def no_node_is_overcommitted(witness: Witness, write: Write) -> Complaint:
     """No bind, of growth or beside growth, gives a node of ours more than it has. While a user takes our taints off,
-    others cannot be helped; growth looks before it binds, and may miss only who came past its taint after that look,
-    and another scheduler that brings a pod past the taint only what growth bound since its last news: nobody can bind
-    on a condition, so the kubelet settles it.
+    others cannot be helped. growth looks before it binds, and may miss only who came past its taint after that look, or
+    that the node went while the bind was on its way; another scheduler that brings a pod past the taint may miss only
+    what growth bound since its last news: nobody can bind on a condition, so the kubelet settles it.
     """
     node_name = write.item["spec"].get("nodeName", "") if write.kind is POD and write.type == "MODIFIED" else ""
     is_meddled_with = witness.now - witness.meddled_at.get(node_name, -1e9) < MEDDLING_SECONDS
@@ -200,13 +201,21 @@ def no_node_is_overcommitted(witness: Witness, write: Write) -> Complaint:
         return None
     node = witness.node(node_name)
     if node is None:
-        return f"growth bound {write.key} to {node_name}, which does not exist" if write.actor == GROWTH else None
+        is_wrong = write.actor == GROWTH and not _went_meanwhile(witness, node_name, write)
+        return f"growth bound {write.key} to {node_name}, which does not exist" if is_wrong else None
     pods = [pod for pod in witness.bound.get(node_name, {}).values() if not pod.is_finished]
     unseen = [pod for pod in pods if _was_unseen(witness, pod, write, is_meddled_with=is_meddled_with)]
     counted = [pod for pod in pods if pod not in unseen or pod.key == "/".join(write.key)]
     used = sum_resources([pod.shape.requests for pod in counted]) + Resources({PODS: len(counted)})
     wrong = f"node {node_name} has {node.allocatable}; {used} after {write.actor} bound {write.key}"
     return None if POOL_LABEL not in node.labels or used.fits_in(node.allocatable) else wrong
+
+
+def _went_meanwhile(witness: Witness, node_name: str, write: Write) -> bool:
+    """Did the node go after growth had looked at it, while the request that binds was under way?"""
+    namespace, name = write.key
+    sent_at = witness.sent_at.get(f"POST /api/v1/namespaces/{namespace}/pods/{name}/binding", witness.now)
+    return witness.lately.nodes_gone_at.get(node_name, -math.inf) > sent_at - LOOKED_SECONDS
 
 
 def _was_unseen(witness: Witness, pod: Pod, write: Write, *, is_meddled_with: bool) -> bool:

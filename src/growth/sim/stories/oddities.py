@@ -14,7 +14,7 @@ from growth.sim.apiserver.objects import deployment, disruption_budget, node_poo
 from growth.sim.faults import kinds
 from growth.sim.faults.duration import Duration
 from growth.sim.stories.script import POOL, Behaviour, Script
-from growth.sim.stories.worlds import HASTY, HOUR, NO_WINDOW, on
+from growth.sim.stories.worlds import EVERYTHING, HASTY, HOUR, NO_WINDOW, on
 
 BUDGET: Final = BY_NAME["PodDisruptionBudget"]
 REFUSED: Final = ("nodes", "nodepools", "noderequests", "noderemovalrequests", "pods")
@@ -123,6 +123,25 @@ def wrong_clocks(script: Script) -> None:
         script.at(share * script.lasts_seconds, partial(script.replicas, "timeless", chance.randint(0, 10)))
 
 
+def other_names(script: Script) -> None:
+    """Machines register under names of their own, or say that they are machines of nobody; pods come to them all the
+    same. Later new machines are as they should be.
+    """
+    chance, kubelets = script.chance, script.cluster.kubelets
+    script.cluster.create(node_pool("renamed", *chance.sample(["CX33", "CX32", "CX31"], chance.randint(1, 2))))
+    script.cluster.create(deployment("tenant", chance.randint(1, 6), "1500m", "1Gi", **on("renamed")))
+    script.cluster.create(deployment("agent", chance.randint(0, 2), "100m", "64Mi", tolerations=EVERYTHING))
+    if chance.random() < 0.5:
+        kubelets.name_for = lambda server: f"ip-10-0-0-{server.server_id}"
+    else:
+        kubelets.provider_id_for = lambda server: f"metal:///rack-7/{server.server_id}0"
+
+    def mend() -> None:
+        kubelets.name_for = kubelets.provider_id_for = None
+
+    script.at(0.6 * script.lasts_seconds, mend)
+
+
 ODDITIES: Final[tuple[Behaviour, ...]] = (
     Behaviour("second guessed", second_guessed, HASTY, is_wide=True, settles_seconds=1800.0),
     Behaviour("wrong clocks", wrong_clocks, is_wide=True, settles_seconds=1800.0),
@@ -130,6 +149,9 @@ ODDITIES: Final[tuple[Behaviour, ...]] = (
     Behaviour("registered again", registered_again, is_wide=True, settles_seconds=1800.0),
     Behaviour(
         "edited pool", edited_pool, is_wide=True, is_alone=True, lasts_seconds=6 * HOUR, settles_seconds=4 * HOUR
+    ),
+    Behaviour(
+        "other names", other_names, is_wide=True, is_alone=True, lasts_seconds=6 * HOUR, settles_seconds=4 * HOUR
     ),
     Behaviour("twins", twins, is_wide=True, is_alone=True, lasts_seconds=HOUR, settles_seconds=HOUR),
     Behaviour(
