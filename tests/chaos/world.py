@@ -19,6 +19,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+from growth.model.noderequest import WITHDRAWN
 from growth.sim.cloud.hetzner.api import FakeApi
 from growth.sim.cloud.hetzner.embedded import TOKEN
 from growth.sim.cloud.hetzner.inventory import FakeServer
@@ -54,6 +55,7 @@ REQUESTS = 100_000  # that the fake Hetzner grants: hundreds of starts ask for m
 OURS = "growth.dev/"
 GROUP = "/apis/growth.dev/v1alpha1"
 LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/growth"
+PODS = "/api/v1/namespaces/default/pods"
 WORK = "/apis/apps/v1/namespaces/default/deployments/work"
 
 
@@ -102,16 +104,19 @@ class Kubelets:
         self._thread.join(10)
 
     def register_again(self, api: Connection) -> None:
-        """After a restore: nodes of machines that run come back, those of machines that are gone are taken away, as a
-        cloud controller does.
+        """After a restore: nodes of machines that run come back, those of machines that are gone are taken away with
+        their pods, as a cloud controller and, a minute later, the garbage collector of pods do.
         """
         for server in list(self._project.servers.values()):
             if server.status == "running":
                 self._booted.put(server)
         alive = {server.name for server in self._project.servers.values() if server.status != "deleting"}
-        for node in api.get("/api/v1/nodes")["items"]:
-            if node["metadata"]["name"] not in alive:
-                api.ask("DELETE", f"/api/v1/nodes/{node['metadata']['name']}")
+        names = {node["metadata"]["name"] for node in api.get("/api/v1/nodes")["items"]}
+        for name in names - alive:
+            api.ask("DELETE", f"/api/v1/nodes/{name}")
+        for pod in api.get(PODS)["items"]:
+            if pod["spec"].get("nodeName", "") in names - alive:
+                api.ask("DELETE", f"{PODS}/{pod['metadata']['name']}", {"gracePeriodSeconds": 0})
 
     def _run(self) -> None:
         api = self._cluster.connect()
@@ -206,13 +211,14 @@ class World:
             return f"the API server does not answer: {error}"
 
     def _why_not_at_rest(self) -> str:
-        pods = self._listed("/api/v1/namespaces/default/pods")
+        pods = self._listed(PODS)
         nodes = self._listed("/api/v1/nodes")
         bound = {pod["spec"].get("nodeName", "") for pod in pods}
         servers = {server.name for server in list(self.project.servers.values())}
         names = {node["metadata"]["name"] for node in nodes}
         tainted = [node["metadata"]["name"] for node in nodes if _has_our_taint(node)]
-        requests = [each for each in self._listed(f"{GROUP}/noderequests") if phase(each) != "Ready"]
+        records = self._listed(f"{GROUP}/noderequests")
+        requests = [each for each in records if phase(each) != "Ready" and not _is_withdrawn(each)]
         removals = self._listed(f"{GROUP}/noderemovalrequests")
         reasons = {
             "nobody leads": self.leader() is None,
@@ -242,6 +248,11 @@ class World:
 
     def ask(self, method: str, path: str, body: object = None) -> Answer:
         return self.api.ask(method, path, body)
+
+
+def _is_withdrawn(request: Json) -> bool:
+    """Nothing is done about it any more; it waits ten minutes for a machine that an order may bring."""
+    return any(event["name"] == WITHDRAWN for event in request.get("status", {}).get("events", ()))
 
 
 def _has_our_taint(node: Json) -> bool:

@@ -30,7 +30,8 @@ PHASES: Final[Mapping[str, Mapping[str, str]]] = {
         READY: "the node serves; the record goes after `readyRecordSeconds`",
         UNMET: "the offering cannot be had and is struck out until `expiresAt`",
         DEPROVISIONING: "the node never became Ready: its machine is handed to a NodeRemovalRequest; "
-        "then the record tells of the failure until `expiresAt`, and until its pool's status does",
+        "then the record tells of the failure until `expiresAt`, and until its pool's status does. Or it was withdrawn "
+        "before it had a machine, and waits ten minutes for one that an order without an answer may bring",
     },
     "NodeRemovalRequest": {
         PENDING: "decided, nothing irreversible done",
@@ -57,6 +58,9 @@ TRANSITIONS: Final[Mapping[str, tuple[Transition, ...]]] = {
             UNMET,
             "the provider has no capacity, or refuses; the offering is left alone until `expiresAt`, "
             "twice as long each time it repeats",
+        ),
+        Transition(
+            PENDING, DEPROVISIONING, "nobody needs it any more, and an order may have been made that was not answered"
         ),
         Transition(UNMET, PROVISIONING, "an order without an answer brought a machine late, and it is still needed"),
         Transition(PROVISIONING, READY, "the node joined, is Ready and has its labels"),
@@ -94,6 +98,7 @@ def check_transition(kind: str, before: str, after: str) -> None:
 
 ACCEPTED: Final = "nodeRequested"
 UNANSWERED: Final = "nodeRequestUnanswered"
+WITHDRAWN: Final = "nodeRequestWithdrawn"
 IN_FLIGHT: Final = (PENDING, PROVISIONING)
 EVENTS_KEPT: Final = 20
 
@@ -197,6 +202,11 @@ class NodeRequest(Struct, frozen=True):
         over.
         """
         return self.status.phase == DEPROVISIONING and bool(self.status.expires_at)
+
+    @property
+    def is_withdrawn(self) -> bool:
+        """Before it had a machine; one may still come."""
+        return self.status.phase == DEPROVISIONING and any(each.name == WITHDRAWN for each in self.status.events)
 
 
 class NodeRemovalRequestSpec(Struct, frozen=True, rename="camel", omit_defaults=True):

@@ -17,6 +17,7 @@ from growth.model.noderequest import (
     RequestPhase,
 )
 from growth.model.settings import Settings
+from growth.plan.nodes_up.failures import withdrawn
 from growth.plan.world.turn import life_event
 from tests.plan.builders import NOW, limited, node, offering, pool, request, world
 from tests.plan.world.test_brake import nodes as well_and_ill
@@ -65,6 +66,13 @@ def test_a_request_and_its_history(phase: RequestPhase, words: str) -> None:
     assert answer.answer.startswith(words)
     assert answer.price_per_hour == 0.01
     assert answer.history == (f"{format_instant(NOW)} nodeUnmet: sold out",)
+
+
+def test_a_request_that_was_withdrawn_says_what_it_waits_for() -> None:
+    asked = request("default-pool-1", SMALL)
+    asked = replace(asked, status=withdrawn(asked, NOW))
+    answer = why_request(asked, world(offerings=[SMALL])).answer
+    assert answer == "it was withdrawn: not needed any more; a machine that an earlier order brings goes as well"
 
 
 def test_a_removal_says_why_how_far_and_what_it_waits_for() -> None:

@@ -9,10 +9,11 @@ from growth.model.action import CreateNodeRemovalRequest, ReleaseNodeRequest, Wr
 from growth.model.api import LifeEvent
 from growth.model.decision import Decision
 from growth.model.instant import format_instant, parse_instant
-from growth.model.noderequest import ACCEPTED, UNANSWERED, NodeRequest, with_classes
+from growth.model.noderequest import ACCEPTED, UNANSWERED, WITHDRAWN, NodeRequest, with_classes
 from growth.model.outcome import Accepted, NoCapacity
 from growth.model.pod import Toleration, class_checksum
 from growth.plan.nodes_up import provisioning
+from growth.plan.world.limits import members
 from growth.plan.world.turn import life_event, seen
 from tests.plan.builders import NOW, bound, machine, node, notes_by_reason, offering, pod, pool, request, world
 from tests.plan.oneorder import NAME, SMALL, one, plan, removal, settle_launch, with_one
@@ -125,6 +126,37 @@ def test_a_pod_on_a_node_that_names_another_machine_keeps_no_request_and_people_
     assert notes_by_reason(decision)["NotReadyInTime"] == [
         f"NodeRequest {NAME}: sim-small: {why}, the machine is given back"
     ]
+
+
+@pytest.mark.parametrize("ordered_by", ["an earlier process", "this one, without an answer"])
+def test_what_nobody_needs_and_may_have_been_ordered_keeps_its_record_and_its_late_machine_goes(
+    ordered_by: str,
+) -> None:
+    runs = [replace(bound(pod("a"), "n-1"), phase="Running")]
+    is_ours = ordered_by != "an earlier process"
+    ledger = provisioning.Ledger(inherited=frozenset() if is_ours else None)
+    asked = one(planned=("default/a",), events=unanswered(NOW - 60)[:1] if is_ours else (), created_at=NOW - 90)
+    (write,) = plan(with_one(asked, pods=runs), ledger).actions
+    assert isinstance(write, WriteNodeRequestStatus)
+    assert (write.status.phase, [each.name for each in write.status.events]) == (
+        "Deprovisioning",
+        [UNANSWERED, WITHDRAWN],
+    )
+
+    kept = replace(asked, status=write.status, changed_at=NOW)
+    waiting = with_one(kept, pods=runs)
+    assert plan(waiting).actions == ()
+    assert [member.may_come_until for member in members(waiting)] == [NOW + (540 if is_ours else 600)]
+    (gives_back,) = plan(replace(waiting, machines={NAME: machine(NAME, SMALL)})).actions
+    assert isinstance(gives_back, CreateNodeRemovalRequest)
+    late = replace(waiting, now=NOW + 630, machines_at=NOW + 629)
+    assert plan(late).actions == (ReleaseNodeRequest(seen(kept)),)
+
+
+def test_what_nobody_needs_and_was_surely_never_ordered_goes_at_once() -> None:
+    asked = one(planned=("default/a",), created_at=NOW - 90)
+    running = replace(bound(pod("a"), "n-1"), phase="Running")
+    assert plan(with_one(asked, pods=[running])).actions == (ReleaseNodeRequest(seen(asked)),)
 
 
 def test_what_an_earlier_process_may_have_ordered_counts_as_an_order_without_an_answer() -> None:

@@ -122,7 +122,7 @@ def _request_in_a_sentence(request: NodeRequest) -> str:
         "Provisioning": f"its machine is ordered {bought} and has not joined yet, since {since}",
         "Ready": f"its node serves since {since}",
         "Unmet": f"it could not be had{why}",
-        "Deprovisioning": f"its machine is given back{why}",
+        "Deprovisioning": f"{'it was withdrawn' if request.is_withdrawn else 'its machine is given back'}{why}",
     }
     return words[request.phase]
 

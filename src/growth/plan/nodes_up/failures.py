@@ -31,10 +31,12 @@ from growth.model.instant import format_instant, since
 from growth.model.node import STARTUP_TAINT, Node
 from growth.model.noderequest import (
     ACCEPTED,
+    DEPROVISIONING,
     PROVISIONING,
     READY,
     UNANSWERED,
     UNMET,
+    WITHDRAWN,
     NodeRequest,
     NodeRequestStatus,
     classes_of,
@@ -190,6 +192,7 @@ def is_remembered(request: NodeRequest, snapshot: Snapshot) -> bool:
 RETRY_FIRST_SECONDS: Final = 2.0
 _RETRY_LONGEST_SECONDS: Final = 60.0
 _SILENCE_SECONDS: Final = 30.0  # so long nobody is told
+STARTED_ANEW: Final = "growth was started anew, and may have ordered it before"
 _MOST_UNANSWERED: Final = 3  # then another offering is tried
 
 
@@ -219,6 +222,13 @@ def unanswered(request: NodeRequest, reason: str, now: float) -> NodeRequest:
     """With an order more of which nobody knows what came of it."""
     events = with_events(request.status.events, life_event(now, UNANSWERED, reason))
     return replace(request, status=replace(request.status, events=events))
+
+
+def withdrawn(request: NodeRequest, now: float) -> NodeRequestStatus:
+    """Nobody needs it any more, but an order may have been made: a machine that still comes must find a record."""
+    doubted = request if request.unanswered else unanswered(request, STARTED_ANEW, now)
+    event = life_event(now, WITHDRAWN, "not needed any more; a machine that an earlier order brings goes as well")
+    return with_request_phase(doubted.status, DEPROVISIONING, now, event)
 
 
 def unmet(

@@ -3,8 +3,9 @@
 | phase | seen | then |
 | --- | --- | --- |
 | Pending | its machine is in the provider's list, and runs | Provisioning (adopted) |
-| Pending | pool paused, gone, or the request over a limit | wait; over a limit and surely without a machine: release |
-| Pending | never ordered, and its pods run or are named by other requests | release |
+| Pending | pool paused or gone | wait |
+| Pending | over a limit, or its pods run or are named by other requests | if it surely has no machine: release, or |
+| – | an order may have been made, by an earlier process or without an answer | Deprovisioning: what comes goes |
 | Pending | otherwise | LaunchMachine: Accepted → Provisioning; NoCapacity or Refused → Unmet; no answer → again |
 | Pending | three orders without an answer in 30 s or more, and the provider's list shows no machine | Unmet; told |
 | Provisioning | the node serves | Ready |
@@ -16,7 +17,7 @@
 | Unmet | its time is over, and no late machine can come | release; if it has a machine, first a NodeRemovalRequest |
 | Deprovisioning | no NodeRemovalRequest yet | CreateNodeRemovalRequest |
 | Deprovisioning | there is one | its time is written; when it is over and its pool's status tells of it: release |
-| deleted by hand, or its pool goes | Pending | release, once the provider's list shows no machine |
+| deleted by hand, or its pool goes | Pending | the same, once the provider's list shows no machine |
 | – by hand | Provisioning, and its node has working pods | release: the node speaks for the machine |
 | – with its pool | Provisioning, and its node has working pods | as Deprovisioning |
 | – either | Provisioning otherwise | as Deprovisioning |
@@ -24,8 +25,7 @@
 | any that would be released | an order without an answer may still bring a machine | wait: it must find a record |
 
 A launch may be asked for again, under the same name: it finds a machine by its name, and finishes it if need be. What
-an earlier process ordered and did not write down counts as an order without an answer, too.
-"""
+an earlier process ordered and did not write down counts as an order without an answer, too."""
 
 from __future__ import annotations
 
@@ -40,21 +40,14 @@ from growth.model.api import FINALIZER
 from growth.model.decision import Decision, Note, Settled
 from growth.model.instant import format_instant
 from growth.model.nodepool import NodePool
-from growth.model.noderequest import (
-    DEPROVISIONING,
-    PENDING,
-    PROVISIONING,
-    READY,
-    UNMET,
-    NodeRequest,
-    NodeRequestStatus,
-)
+from growth.model.noderequest import DEPROVISIONING, PENDING, PROVISIONING, READY, UNMET, NodeRequest, NodeRequestStatus
 from growth.model.outcome import Accepted, NoCapacity, Outcome, Refused, TryLater, Unknown
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.nodes_up.failures import (
     NOT_USED,
     RETRY_FIRST_SECONDS,
+    STARTED_ANEW,
     Retry,
     accepted,
     arrival,
@@ -72,6 +65,7 @@ from growth.plan.nodes_up.failures import (
     told_at,
     unanswered,
     unmet,
+    withdrawn,
 )
 from growth.plan.world.limits import may_come_until
 from growth.plan.world.machines import (
@@ -100,6 +94,9 @@ class Ledger(Struct, frozen=True):
     retries: Mapping[str, Retry] = {}  # by request
     asked: Mapping[str, float] = {}  # launches under way, and since when
     inherited: frozenset[str] | None = None  # requests that an earlier process may have ordered; None: not known yet
+
+    def may_have_inherited(self, name: str) -> bool:
+        return self.inherited is None or name in self.inherited
 
 
 def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:
@@ -182,12 +179,10 @@ class _Look:
             self._give_up(request)
         elif request.name in self._over:
             self._warn(request, "OverLimit", f"not launched: {self._over[request.name]}")
-            if self._surely_no_machine(request, request.created_at):
-                self._release(request)
+            self._withdraw(request, request.created_at)
         elif request.name not in self._ledger.retries and is_doubled(request, self._snapshot, self.asked):
             self._warn(request, "NotNeeded", "not launched: its pods run, or other requests were made for them before")
-            if self._surely_no_machine(request, request.created_at):
-                self._release(request)
+            self._withdraw(request, request.created_at)
         elif pool is not None and not why_not_buying(pool, self._settings.is_paused):
             self._launch(request, pool)
 
@@ -220,7 +215,15 @@ class _Look:
         machine = self._snapshot.machines.get(request.name)
         if machine is not None and machine.request_uid in ("", request.uid):
             self._give_back(request, DELETED)
-        elif self._surely_no_machine(request, request.deleted_at or request.created_at):
+        else:
+            self._withdraw(request, request.deleted_at or request.created_at)
+
+    def _withdraw(self, request: NodeRequest, since: float) -> None:
+        """What was surely never ordered goes at once."""
+        may_come = request.unanswered or self._ledger.may_have_inherited(request.name)
+        if self._surely_no_machine(request, since) and may_come:
+            self._write(request, withdrawn(request, self._snapshot.now))
+        elif self._surely_no_machine(request, since):
             self._release(request)
 
     def _surely_no_machine(self, request: NodeRequest, since: float) -> bool:
@@ -237,8 +240,8 @@ class _Look:
     def _provisioning(self, request: NodeRequest, pool: NodePool | None) -> None:
         node, now = self._snapshot.nodes.get(request.name), self._snapshot.now
         if node is not None and is_serving(node, request, pool):
-            events = arrival(request, node, self._snapshot)
-            self._write(request, with_request_phase(request.status, READY, now, *events))
+            came = arrival(request, node, self._snapshot)
+            self._write(request, with_request_phase(request.status, READY, now, *came))
             message = f"node {node.name} serves after {now - request.created_at:.0f} s"
             self.turn.tell(Note(about(request), "Ready", message))
             return
@@ -380,8 +383,8 @@ def _settle_launch(
     if request is None or request.uid != action.request.uid or request.phase != PENDING:
         return Decision(_answered(ledger, name))
     is_answered = isinstance(outcome, Accepted | NoCapacity | Refused)
-    if is_answered and name in (ledger.inherited or ()) and not request.unanswered:
-        request = unanswered(request, "growth was started anew, and may have ordered it before", now)
+    if is_answered and ledger.may_have_inherited(name) and not request.unanswered:
+        request = unanswered(request, STARTED_ANEW, now)
     if isinstance(outcome, Accepted):  # it counts as asked until the phase is seen to be written
         status = accepted(request, outcome.machine_id, now)
         note = Note(about(request), "Provisioning", "{} ordered in {}".format(*place_of(request)))

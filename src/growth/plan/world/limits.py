@@ -138,7 +138,7 @@ def counts(request: NodeRequest, snapshot: Snapshot) -> bool:
 
 def _stands_behind(request: NodeRequest, snapshot: Snapshot) -> bool:
     """That of a Ready one may be gone since, or was handed over."""
-    if request.phase == UNMET or request.is_handed_over:
+    if request.phase == UNMET or request.is_handed_over or request.is_withdrawn:
         return False
     return request.phase != READY or snapshot.machines_at is None or request.name in snapshot.machines
 
