@@ -32,6 +32,7 @@ from tests.e2e.running import NAMESPACE
 
 Acting = Callable[[World, random.Random], AbstractContextManager[None]]
 
+NODE_LEASES: Final = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 ACCOUNT: Final = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts"
 
 
@@ -162,6 +163,8 @@ def restored(world: World, _: random.Random) -> Iterator[None]:
             shutil.rmtree(data)
             snapshot.rename(data)
             for name in cluster.processes:
+                if name == "kwok":  # another one now, which would wait until the leases of the last are over
+                    world.ask("DELETE", NODE_LEASES)
                 cluster.start_component(name)
         world.kubelets.register_again(world.api)
         world.scale(world.wanted)
