@@ -15,7 +15,7 @@ most. Which of the nodes that exist a pod prefers is left to the scheduler, whic
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,7 +26,7 @@ from growth.model.pod import PodShape
 from growth.solver.arrays import MANY, BoolArray, FloatArray, IntArray
 from growth.solver.exact.few_pods import Apart, Counted, Even, FewPods, Near, place_few
 from growth.solver.purchase.bins import UNBOUND, Bins, planned
-from growth.solver.purchase.layout import Layout, SpreadView
+from growth.solver.purchase.layout import Layout
 from growth.solver.purchase.pod_rules import has_preferences_about_pods
 from growth.solver.purchase.tallies import looks_beyond_node
 from growth.solver.rules import Neighbours
@@ -49,37 +49,52 @@ _SEARCH_NODES = 5  # for each pricing round of the budget
 
 def make_cheaper(bins: Bins) -> None:
     """Exchange the choices of planned nodes for cheaper ones that hold the same."""
-    known, views = dict[tuple[object, ...], int](), _spread_views(bins.layout)
+    known, spreads = dict[tuple[object, ...], int](), _Spreads(bins)
     for number in planned(bins):
         choice = int(bins.choice[number])
         name = (choice, *sorted(bins.contents[number].items()))
         cheaper = known.get(name, -1)
         if cheaper < 0 or (cheaper != choice and bins.openable()[cheaper] < 1):
-            cheaper = known[name] = _best_of(bins, number, bins.layout.price, views)
+            cheaper = known[name] = _best_of(bins, number, bins.layout.price, spreads)
         if cheaper != choice:
-            bins.exchange(number, cheaper)
+            spreads.exchange(number, cheaper)
 
 
-def _spread_views(layout: Layout) -> list[SpreadView]:
-    """One of each kind, by the key and the choices that are looked at."""
-    views = [view for views in layout.spreads for view in views]
-    return list({(int(layout.tally_key[one.rule.tally]), one.choices.tobytes()): one for one in views}.values())
+class _Spreads:
+    """What a planned node may become without a new domain, which would be empty for pods that are spread. Which nodes
+    there are is counted once; their choices then change by `exchange` only.
+    """
+
+    def __init__(self, bins: Bins) -> None:
+        self._bins, layout = bins, bins.layout
+        views = [view for views in layout.spreads for view in views]
+        keyed = [(int(layout.tally_key[view.rule.tally]), view.choices) for view in views]
+        self._looked_at = list({(key, choices.tobytes()): (key, choices) for key, choices in keyed}.values())
+        there = [number for number in range(bins.size) if number < bins.rooms or bins.contents[number]]
+        most = int(max(layout.choice_domain.max(initial=-1), bins.domain.max(initial=-1))) + 2
+        self._nodes = {  # by key and domain, from -1 on: those without
+            key: np.bincount(bins.domain[key, there] + 1, minlength=most) for key, _ in self._looked_at if key >= 0
+        }
+
+    def kept_by(self, choice: int) -> BoolArray:
+        """The choices that a node of this one may become."""
+        layout, able = self._bins.layout, np.ones(len(self._bins.layout.price), dtype=np.bool_)
+        for key, choices in self._looked_at:
+            if key < 0 and self._bins.keeps_domains:
+                able &= choices == choices[choice]
+            elif key >= 0:
+                able &= ~choices | (self._nodes[key][layout.choice_domain[key] + 1] > 0)
+        return able
+
+    def exchange(self, number: int, choice: int) -> None:
+        domain = self._bins.layout.choice_domain
+        for key, nodes in self._nodes.items():
+            nodes[domain[key, self._bins.choice[number]] + 1] -= 1
+            nodes[domain[key, choice] + 1] += 1
+        self._bins.exchange(number, choice)
 
 
-def _keeps_spreads(bins: Bins, choice: int, views: Sequence[SpreadView]) -> BoolArray:
-    """Choices that a planned node may become without a new domain, which would be empty for pods that are spread."""
-    layout, able = bins.layout, np.ones(len(bins.layout.price), dtype=np.bool_)
-    for view in views:
-        key = int(layout.tally_key[view.rule.tally])
-        if key < 0 and bins.keeps_domains:
-            able &= view.choices == view.choices[choice]
-        elif key >= 0:
-            there = [number for number in range(bins.size) if number < bins.rooms or bins.contents[number]]
-            able &= ~view.choices | np.isin(layout.choice_domain[key], bins.domain[key, there])
-    return able
-
-
-def _best_of(bins: Bins, number: int, score: FloatArray, views: Sequence[SpreadView]) -> int:
+def _best_of(bins: Bins, number: int, score: FloatArray, spreads: _Spreads) -> int:
     """The choice with the lowest score that a planned node could become; its own if none is lower."""
     layout, choice = bins.layout, int(bins.choice[number])
     classes = list(bins.contents[number])
@@ -88,7 +103,7 @@ def _best_of(bins: Bins, number: int, score: FloatArray, views: Sequence[SpreadV
     able &= (layout.tier == layout.tier[choice]) & (score < score[choice] - 1e-12)
     if any(looks_beyond_node(layout, index) for index in classes):
         able &= (layout.choice_domain == layout.choice_domain[:, choice, None]).all(axis=0)
-    able &= _keeps_spreads(bins, choice, views)
+    able &= spreads.kept_by(choice)
     for candidate in sorted(np.flatnonzero(able), key=lambda one: (score[one], one)):
         if layout.daemons[candidate] == layout.daemons[choice]:
             return int(candidate)
@@ -99,15 +114,15 @@ def enlarge(bins: Bins, missing: IntArray) -> IntArray:
     """Put these pods onto planned nodes that become larger, where that costs least; returns those that found no place.
     No node is bought for them, so rules are read as they are written.
     """
-    left, views, bins.is_strict = missing.copy(), _spread_views(bins.layout), False
+    left, spreads, bins.is_strict = missing.copy(), _Spreads(bins), False
     for index in np.flatnonzero(left).tolist() if left.sum() <= _MOST_ENLARGED else ():
-        while left[index] and _enlarge_for(bins, index, views):
+        while left[index] and _enlarge_for(bins, index, spreads):
             left[index] -= 1
     bins.is_strict = True
     return left
 
 
-def _enlarge_for(bins: Bins, index: int, views: Sequence[SpreadView]) -> bool:
+def _enlarge_for(bins: Bins, index: int, spreads: _Spreads) -> bool:
     """One pod of the class onto the node where that costs least."""
     layout, found = bins.layout, list[tuple[float, int, int]]()
     for number in planned(bins):
@@ -116,7 +131,7 @@ def _enlarge_for(bins: Bins, index: int, views: Sequence[SpreadView]) -> bool:
         able = (layout.offer >= needed).all(axis=1) & layout.fits[classes].all(axis=0) & (bins.openable() >= 1)
         able &= layout.tier == layout.tier[choice]
         able &= (layout.choice_domain == layout.choice_domain[:, choice, None]).all(axis=0)
-        able &= _keeps_spreads(bins, choice, views)
+        able &= spreads.kept_by(choice)
         able[choice] = bool((bins.left[number] >= layout.need[index]).all() and layout.fits[index, choice])
         if able.any():
             larger = int(np.where(able, layout.price, np.inf).argmin())
@@ -124,11 +139,11 @@ def _enlarge_for(bins: Bins, index: int, views: Sequence[SpreadView]) -> bool:
     for _, number, larger in sorted(found):
         before = int(bins.choice[number])
         if layout.daemons[larger] == layout.daemons[before]:
-            bins.exchange(number, larger)
+            spreads.exchange(number, larger)
             if bins.space(index)[number] > 0:
                 bins.put(index, number, 1)
                 return True
-            bins.exchange(number, before)
+            spreads.exchange(number, before)
     return False
 
 
@@ -234,7 +249,7 @@ def follow_preferences(bins: Bins) -> None:
     shapes = bins.layout.shapes
     if not any(shape.preferred_nodes or has_preferences_about_pods(shape) for shape in shapes):
         return
-    reader, views = _Reader(bins), _spread_views(bins.layout)
+    reader, spreads = _Reader(bins), _Spreads(bins)
     stated = {index: one for index, shape in enumerate(shapes) if (one := reader.read(shape)) is not None}
     for number in range(bins.rooms, bins.size):
         content, choice = bins.contents[number], int(bins.choice[number])
@@ -244,9 +259,9 @@ def follow_preferences(bins: Bins) -> None:
                 if index in stated:
                     met += stated[index].met(choice, content) * count
             worth = _WORTH * bins.layout.price[choice] * met / sum(content.values())
-            better = _best_of(bins, number, bins.layout.price - worth, views)
+            better = _best_of(bins, number, bins.layout.price - worth, spreads)
             reader.move(content, choice, better)
-            bins.exchange(number, better)
+            spreads.exchange(number, better)
 
 
 @dataclass(frozen=True, slots=True)
