@@ -180,6 +180,8 @@ def _row(item: tuple[str, dict[str, Figure]]) -> str:
         "saved_percent",
     ]
     shown = {column: f"{figure}{' %' if column in percent else ''}" for column, figure in figures.items()}
+    if not figures.get("bound", 1.0):  # within its budget there was no time to prove one
+        shown |= {"bound": "none", "gap_percent": "not known"}
     cells = [shown.get(column, "") for column in columns]
     return f"| {name} | {' | '.join(cells)} |\n"
 
