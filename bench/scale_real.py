@@ -27,7 +27,7 @@ from bench.scale_growth import TimedFence, quantile, stand_for_election, started
 from growth.controllers.configuration import cluster_id
 from growth.controllers.growth import Growth, Installation
 from growth.controllers.loop.loop import Loop
-from growth.controllers.loop.runtime import SystemRuntime
+from growth.controllers.loop.runtime import SystemRuntime, run_loop
 from growth.kube.api.client import Client
 from growth.kube.api.http import HttpTransport
 from growth.kube.api.resources import NODE_REQUESTS, PODS
@@ -263,7 +263,7 @@ def growing(kubeconfig: Path, most_nodes: int) -> Iterator[tuple[int, Ask]]:
 
 def _grow(pipe: Pipe, kubeconfig: Path, most_nodes: int) -> None:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
-    asyncio.run(_grow_until_told(pipe, kubeconfig, most_nodes))
+    run_loop(_grow_until_told(pipe, kubeconfig, most_nodes))
 
 
 class Counting:

@@ -28,7 +28,7 @@ from growth.controllers.configuration import (
 )
 from growth.controllers.growth import Growth, Installation
 from growth.controllers.health import Health, Premises
-from growth.controllers.loop.runtime import SystemRuntime
+from growth.controllers.loop.runtime import SystemRuntime, run_loop
 from growth.kube.api.http import HttpTransport
 from growth.kube.api.request import ClientSettings
 from growth.kube.auth.credentials import Connection
@@ -76,7 +76,7 @@ def run(  # noqa: PLR0913 - every flag is an argument
         print(print_configuration(configuration), end="")
         return
     set_up_logs(configuration.log_level)
-    asyncio.run(_serve(configuration, access))
+    run_loop(_serve(configuration, access))
 
 
 async def _serve(configuration: Configuration, access: ClusterAccess) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import sys
 import time
 import uuid
 from collections import deque
@@ -29,6 +30,15 @@ _MOST_SERVANT_MIB: Final = 800  # of one that keeps what it has learned, which i
 _THREADS: Final = 8  # for synchronous clients; the default ones stay free for name lookups
 
 log = structlog.get_logger(__name__)
+
+
+def run_loop(work: Coroutine[Any, Any, Result]) -> Result:
+    """Where it can be had, on uvloop: its TLS reserves nothing for the 64 connections until they read, 13 MiB less."""
+    if sys.platform == "win32":
+        return asyncio.run(work)
+    import uvloop  # noqa: PLC0415  (not made for Windows)
+
+    return uvloop.run(work)
 
 
 class _Worker:
