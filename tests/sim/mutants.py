@@ -89,6 +89,12 @@ MUTANTS: Final[dict[str, Mutant]] = {
     "buys for running pods": Mutant(buying.buys_for_running_pods, ("burst", "churn"), law="real demand"),
     "buys the minimum again": Mutant(buying.buys_the_minimum_again, ("minimum",), law="real demand"),
     "buys twice": Mutant(buying.buys_twice, ("burst",), law="bought once", number=1),
+    "forgets its predecessor's orders": Mutant(
+        buying.forgets_orders_of_its_predecessor,
+        ("churn", "second thoughts"),
+        ("provider late", "growth crashes"),
+        law="recorded when it comes",
+    ),
     "releases too early": Mutant(
         buying.releases_too_early, ("called off",), ("provider late", "launch errors"), law="recorded when it comes"
     ),

@@ -54,6 +54,7 @@ PLACES: Final = {
     "hetzner_machine": "growth.providers.hetzner.provider:HetznerProvider._machine",
     "hetzner_refusal": "growth.providers.hetzner.provider:HetznerProvider._why_not_delete",
     "hetzner_servers": "growth.providers.hetzner.listing:Listing.servers",
+    "inherited": "growth.plan.nodes_up.provisioning:Ledger.may_have_inherited",
     "kept_at_gate": "growth.controllers.act.gate:is_kept_by_wish",
     "kept_in_removal": "growth.plan.nodes_down.removal:is_kept_by_wish",
     "volume_wait": "growth.plan.flow.volumes:_Asking.wait_for",

@@ -219,6 +219,11 @@ def buys_twice() -> Any:
     return replaced(demands=of_all, doubled=lambda *_: False, awaited=lambda *_: ())
 
 
+def forgets_orders_of_its_predecessor() -> Any:
+    """What an earlier process may have ordered is let go as if it had not."""
+    return replaced(inherited=lambda *_: False)
+
+
 def releases_too_early() -> Any:
     """A NodeRequest is let go while its launch may still bring a machine."""
     return replaced(surely_no_machine=lambda *_: True, may_come=lambda *_: 0.0, absent_for_launch=lambda *_: True)
