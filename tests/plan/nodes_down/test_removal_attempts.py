@@ -117,6 +117,13 @@ def test_a_machine_that_is_there_but_no_longer_ours_to_delete_is_left_to_a_perso
     assert not removal.settle(Settled(action, Refused("no label")), failed, removal.Ledger(), SETTINGS).actions
 
 
+def test_a_failed_removal_of_a_machine_that_is_no_longer_ours_goes_when_a_person_deletes_it() -> None:
+    failed = going("RemovalFailed", deleted_at=NOW)
+    action = FinishRemoval(seen(failed), NAME, f"id-{NAME}", f"uid-{NAME}")
+    decision = removal.settle(Settled(action, Refused("no label")), there(failed), removal.Ledger(), SETTINGS)
+    assert decision.actions == (CancelRemoval(seen(failed)),)
+
+
 # ----------------------------------------------------------------------------------------- the brake
 
 

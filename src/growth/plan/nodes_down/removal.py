@@ -5,7 +5,8 @@
 | Pending | its node is not growth's (`plan/world/machines`), and no machine is recorded | cancel: said on both |
 | Pending, CouldNotRemove | pods work on a stranger's node that may run on the machine | wait, and write down why |
 | any | the machine is gone, by a list younger than the last step | FinishRemoval (asks the provider once more, by id) |
-| any | ... and it is there by its id, without our label: not ours to delete any more | RemovalFailed |
+| any | ... and it is there by its id, without our label: not ours to delete any more | RemovalFailed; |
+| – | – a person has deleted the request | cancel: only the record goes |
 | Pending | a person wrote it (the node serves and has no mark), and pods are on it | drained within the budgets only |
 | Pending | written without a machine's id, and now the provider shows one | cancel, so that it is written with the id |
 | Pending | pods on the node, and the reason does not drain | cancel: the mark comes off |
@@ -344,6 +345,8 @@ def settle(settled: Settled, snapshot: Snapshot, ledger: Ledger, settings: Setti
         if isinstance(outcome, Refused) and removal is not None and removal.phase != REMOVAL_FAILED:
             failed, notes = _give_up(removal, snapshot, outcome.reason)
             return Decision(replace(ledger, not_before=held), (failed,), notes)
+        if isinstance(outcome, Refused) and removal is not None and removal.deleted_at is not None:
+            return Decision(replace(ledger, not_before=held), (CancelRemoval(seen(removal)),))  # a person has looked
     elif isinstance(action, EvictPod):
         held[evicted(action.pod.uid) if is_done else action.pod.uid] = again_at  # until it is seen to leave
     return Decision(replace(ledger, not_before=held), again_at=None if is_done else again_at)
