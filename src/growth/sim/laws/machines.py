@@ -110,7 +110,7 @@ def few_in_vain(witness: Witness, server: Server) -> Complaint:
 
 def few_while_braked(witness: Witness, server: Server) -> Complaint:
     """While the brake holds, machines are ordered for waiting pods only, and no more than a quarter of the pool, or
-    three, within ten minutes; what was asked for before is excepted.
+    three, within ten minutes; what was asked for before is excepted. A node counts also when its machine has vanished.
     """
     pool, request = server.template.labels.get(POOL_LABEL, ""), witness.requests.get(server.name)
     since = max(witness.braked_since.get(pool, -1.0), witness.braked_since.get("", -1.0))
@@ -128,7 +128,7 @@ def few_while_braked(witness: Witness, server: Server) -> Complaint:
         for name, at in witness.bought_at.items()
         if at >= late and witness.requests.get(name, {"spec": {}})["spec"].get("pool") == pool and name != server.name
     ]
-    most = max(3, len(witness.servers_of(pool)) // 4 + 1)
+    most = max(3, max(len(witness.servers_of(pool)), witness.most_nodes(pool, 0.0)) // 4 + 1)
     wrong = f"{server.name} is ordered for {reason} while the brake of pool {pool} or of the cluster holds"
     return f"{wrong}, after {len(lately)} others" if reason != "Demand" or len(lately) >= most else None
 
