@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 import time
 
 import pytest
 
-from growth.controllers.loop.runtime import SystemRuntime
+from growth.controllers.loop.runtime import SystemRuntime, run_loop
 
 
 def test_work_that_does_not_come_back_is_ended_with_its_process_and_the_next_is_done() -> None:
@@ -62,3 +63,14 @@ def test_a_servant_keeps_what_it_has_learned_until_it_is_ended() -> None:
         return counted
 
     assert asyncio.run(run()) == [1, 2, 1, 1]
+
+
+@pytest.mark.parametrize(("platform", "library"), [("linux", "uvloop"), ("win32", "asyncio")])
+def test_growth_runs_on_uvloop_where_it_can_be_had(
+    platform: str, library: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def of_loop() -> str:
+        return type(asyncio.get_running_loop()).__module__.partition(".")[0]
+
+    monkeypatch.setattr(sys, "platform", platform)
+    assert run_loop(of_loop()) == library

@@ -220,11 +220,11 @@ class _Look:
 
     def _withdraw(self, request: NodeRequest, since: float) -> None:
         """What was surely never ordered goes at once."""
-        may_come = request.unanswered or self._ledger.may_have_inherited(request.name)
-        if self._surely_no_machine(request, since) and may_come:
-            self._write(request, withdrawn(request, self._snapshot.now))
-        elif self._surely_no_machine(request, since):
-            self._release(request)
+        if self._surely_no_machine(request, since):
+            if request.unanswered or self._ledger.may_have_inherited(request.name):
+                self._write(request, withdrawn(request, self._snapshot.now))
+            else:
+                self._release(request)
 
     def _surely_no_machine(self, request: NodeRequest, since: float) -> bool:
         """Only a list that is younger than everything we asked for can say so."""
