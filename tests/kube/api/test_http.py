@@ -18,6 +18,7 @@ from growth.kube.api.http import HttpTransport
 from growth.kube.api.transport import NeverSent, Request, TransportError, Withheld
 from growth.kube.auth.credentials import Connection, Credential
 from growth.kube.redaction import redact
+from tests.kube.api.conftest import Play
 from tests.kube.certificates import Pair, authority, signed
 
 CANARY = "c4n4ry-of-the-proxy"
@@ -63,8 +64,7 @@ async def serving(
         runner, "127.0.0.1", 0, ssl_context=_server_context(server, folder, clients) if server and folder else None
     )
     await site.start()
-    assert isinstance(site._server, asyncio.Server)
-    port = site._server.sockets[0].getsockname()[1]
+    port = runner.addresses[0][1]
     try:
         yield f"{'https' if server else 'http'}://localhost:{port}"
     finally:
@@ -114,7 +114,7 @@ async def echo(request: web.Request) -> web.Response:
     )
 
 
-def test_a_request_arrives_as_it_was_written() -> None:
+def test_a_request_arrives_as_it_was_written(play: Play) -> None:
     async def scene() -> None:
         async with serving(echo) as address, transport_to(address, Identity(Credential(token="t0"))) as transport:
             request = Request(
@@ -127,10 +127,10 @@ def test_a_request_arrives_as_it_was_written() -> None:
             assert b'"token": "Bearer t0"' in said
             assert b'"type": "application/merge-patch+json"' in said
 
-    asyncio.run(scene())
+    play(scene())
 
 
-def test_the_server_and_the_client_show_their_certificates(tmp_path: Path) -> None:
+def test_the_server_and_the_client_show_their_certificates(tmp_path: Path, play: Play) -> None:
     async def scene() -> None:
         known = Known
         identity = Identity(Credential(certificate=known.client.certificate, key=known.client.key))
@@ -141,11 +141,11 @@ def test_the_server_and_the_client_show_their_certificates(tmp_path: Path) -> No
             status, body = await body_of(transport, Request("GET", "/version"))
             assert (status, b'"peer": "client"' in body) == (200, True)
 
-    asyncio.run(scene())
+    play(scene())
 
 
 @pytest.mark.parametrize("case", ["stranger", "system", "wrong name"])
-def test_a_server_that_cannot_be_verified_is_never_spoken_to(tmp_path: Path, case: str) -> None:
+def test_a_server_that_cannot_be_verified_is_never_spoken_to(tmp_path: Path, case: str, play: Play) -> None:
     async def scene() -> None:
         known = Known
         server = known.elsewhere if case == "wrong name" else known.server
@@ -157,10 +157,10 @@ def test_a_server_that_cannot_be_verified_is_never_spoken_to(tmp_path: Path, cas
             with pytest.raises(NeverSent, match="is not trusted"):
                 await transport.send(Request("GET", "/version"))
 
-    asyncio.run(scene())
+    play(scene())
 
 
-def test_a_renewed_authority_is_read_after_a_failure(tmp_path: Path) -> None:
+def test_a_renewed_authority_is_read_after_a_failure(tmp_path: Path, play: Play) -> None:
     async def scene() -> None:
         authorities = [Known.stranger, Known.trusted]
         async with (
@@ -171,10 +171,10 @@ def test_a_renewed_authority_is_read_after_a_failure(tmp_path: Path) -> None:
                 await transport.send(Request("GET", "/"))
             assert (await body_of(transport, Request("GET", "/")))[0] == 200
 
-    asyncio.run(scene())
+    play(scene())
 
 
-def test_the_name_in_the_servers_certificate_may_be_given(tmp_path: Path) -> None:
+def test_the_name_in_the_servers_certificate_may_be_given(tmp_path: Path, play: Play) -> None:
     async def scene() -> None:
         known = Known
         async with (
@@ -183,7 +183,7 @@ def test_the_name_in_the_servers_certificate_may_be_given(tmp_path: Path) -> Non
         ):
             assert (await body_of(transport, Request("GET", "/version")))[0] == 200
 
-    asyncio.run(scene())
+    play(scene())
 
 
 @asynccontextmanager
@@ -214,7 +214,7 @@ async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -
     writer.close()
 
 
-def test_a_proxy_carries_tls_that_is_verified_end_to_end(tmp_path: Path) -> None:
+def test_a_proxy_carries_tls_that_is_verified_end_to_end(tmp_path: Path, play: Play) -> None:
     async def scene() -> None:
         async with (
             serving(echo, Known.server, tmp_path) as address,
@@ -224,11 +224,11 @@ def test_a_proxy_carries_tls_that_is_verified_end_to_end(tmp_path: Path) -> None
             assert (await body_of(transport, Request("GET", "/version")))[0] == 200
             assert asked == [f"CONNECT {address.removeprefix('https://')} HTTP/1.1"]
 
-    asyncio.run(scene())
+    play(scene())
 
 
 @pytest.mark.parametrize("answer", [b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n", b"nonsense\r\n\r\n"])
-def test_the_password_of_a_proxy_stands_in_no_error(answer: bytes) -> None:
+def test_the_password_of_a_proxy_stands_in_no_error(answer: bytes, play: Play) -> None:
     async def ask() -> BaseException:
         async with proxying(answer) as (proxy, _):
             with_password = proxy.replace("http://", f"http://canary:{CANARY}@")
@@ -237,7 +237,7 @@ def test_the_password_of_a_proxy_stands_in_no_error(answer: bytes) -> None:
                     await transport.send(Request("GET", "/version"))
         return failure.value
 
-    error = asyncio.run(ask())
+    error = play(ask())
     encoded = base64.b64encode(f"canary:{CANARY}".encode()).decode()
     shown = redact("".join(traceback.format_exception(error)))
     for text in (str(error), shown):
@@ -246,7 +246,7 @@ def test_the_password_of_a_proxy_stands_in_no_error(answer: bytes) -> None:
         assert encoded not in text
 
 
-def test_a_proxy_that_refuses_means_never_sent() -> None:
+def test_a_proxy_that_refuses_means_never_sent(play: Play) -> None:
     async def scene() -> None:
         async with (
             proxying(b"HTTP/1.1 403 Forbidden\r\n\r\n") as (proxy, _),
@@ -255,10 +255,10 @@ def test_a_proxy_that_refuses_means_never_sent() -> None:
             with pytest.raises(NeverSent):
                 await transport.send(Request("DELETE", "/"))
 
-    asyncio.run(scene())
+    play(scene())
 
 
-def test_after_a_401_new_credentials_are_tried_once() -> None:
+def test_after_a_401_new_credentials_are_tried_once(play: Play) -> None:
     seen: list[str] = []
 
     async def strict(request: web.Request) -> web.Response:
@@ -273,10 +273,10 @@ def test_after_a_401_new_credentials_are_tried_once() -> None:
             assert (await transport.send(Request("POST", "/"))).status == 200
             assert seen == ["Bearer old", "Bearer new"]
 
-    asyncio.run(scene())
+    play(scene())
 
 
-def test_after_a_401_a_write_is_repeated_only_if_it_may_still_leave() -> None:
+def test_after_a_401_a_write_is_repeated_only_if_it_may_still_leave(play: Play) -> None:
     seen: list[str] = []
 
     async def strict(request: web.Request) -> web.Response:
@@ -292,10 +292,10 @@ def test_after_a_401_a_write_is_repeated_only_if_it_may_still_leave() -> None:
                 await transport.send(Request("POST", "/", may_leave=lambda: not seen))
             assert seen == ["Bearer old"]
 
-    asyncio.run(scene())
+    play(scene())
 
 
-def test_a_401_that_credentials_cannot_cure_is_handed_on() -> None:
+def test_a_401_that_credentials_cannot_cure_is_handed_on(play: Play) -> None:
     seen: list[str] = []
 
     async def unauthorized(request: web.Request) -> web.Response:
@@ -308,10 +308,10 @@ def test_a_401_that_credentials_cannot_cure_is_handed_on() -> None:
             assert (await body_of(transport, Request("GET", "/"))) == (401, b"no")
             assert (identity.refusals, seen) == (1, ["GET"])
 
-    asyncio.run(scene())
+    play(scene())
 
 
-def test_nothing_listening_means_never_sent() -> None:
+def test_nothing_listening_means_never_sent(play: Play) -> None:
     with socket.socket() as reserved:
         reserved.bind(("127.0.0.1", 0))
         port = reserved.getsockname()[1]
@@ -321,10 +321,10 @@ def test_nothing_listening_means_never_sent() -> None:
                 with pytest.raises(NeverSent, match="no connection"):
                     await transport.send(Request("DELETE", "/"))
 
-        asyncio.run(scene())
+        play(scene())
 
 
-def test_a_server_that_hangs_up_leaves_the_effect_unknown_and_is_not_asked_twice() -> None:
+def test_a_server_that_hangs_up_leaves_the_effect_unknown_and_is_not_asked_twice(play: Play) -> None:
     seen: list[str] = []
 
     async def rude(request: web.Request) -> web.Response:
@@ -343,10 +343,10 @@ def test_a_server_that_hangs_up_leaves_the_effect_unknown_and_is_not_asked_twice
             assert not isinstance(caught.value, NeverSent)
             assert seen == ["GET", "PUT"]
 
-    asyncio.run(scene())
+    play(scene())
 
 
-def test_no_headers_in_time_is_a_lost_answer() -> None:
+def test_no_headers_in_time_is_a_lost_answer(play: Play) -> None:
     async def slow(_request: web.Request) -> web.Response:
         await asyncio.sleep(30)
         return web.Response()
@@ -356,10 +356,10 @@ def test_no_headers_in_time_is_a_lost_answer() -> None:
             with pytest.raises(TransportError, match=r"no answer within 0\.2 s"):
                 await transport.send(Request("GET", "/", timeout_seconds=0.2))
 
-    asyncio.run(scene())
+    play(scene())
 
 
-def test_a_stream_comes_in_pieces_without_a_limit_on_lines_and_a_cut_is_noticed() -> None:
+def test_a_stream_comes_in_pieces_without_a_limit_on_lines_and_a_cut_is_noticed(play: Play) -> None:
     async def stream(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse()
         response.enable_chunked_encoding()
@@ -384,10 +384,10 @@ def test_a_stream_comes_in_pieces_without_a_limit_on_lines_and_a_cut_is_noticed(
             assert received > 600_000
             await response.close()
 
-    asyncio.run(scene())
+    play(scene())
 
 
-def test_redirects_are_not_followed() -> None:
+def test_redirects_are_not_followed(play: Play) -> None:
     async def elsewhere(_request: web.Request) -> web.Response:
         return web.Response(status=302, headers={"location": "http://127.0.0.1:1/"})
 
@@ -395,4 +395,4 @@ def test_redirects_are_not_followed() -> None:
         async with serving(elsewhere) as address, transport_to(address) as transport:
             assert (await transport.send(Request("GET", "/"))).status == 302
 
-    asyncio.run(scene())
+    play(scene())

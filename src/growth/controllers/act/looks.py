@@ -111,11 +111,11 @@ class _Looks(Generic[Seen]):
         self._by_node: dict[str, _Look[Seen]] = {}
 
     async def at(self, node: str) -> Seen:
-        self._by_node = {name: look for name, look in self._by_node.items() if look.lock.locked() or self._is_new(look)}
         look = self._by_node.setdefault(node, _Look[Seen]())
-        async with look.lock:
-            if not self._is_new(look):
-                await self._renew(look, node)
+        if not self._is_new(look):
+            async with look.lock:
+                if not self._is_new(look):
+                    await self._renew(look, node)
         if look.seen is None:
             raise look.error or AssertionError(f"a look at {node} ended without a word")
         return look.seen
@@ -124,6 +124,9 @@ class _Looks(Generic[Seen]):
         return self._clock() - look.at < _LOOK_SECONDS
 
     async def _renew(self, look: _Look[Seen], node: str) -> None:
+        """Looks at other nodes that serve nobody any more are forgotten."""
+        kept = self._by_node.items()
+        self._by_node = {name: each for name, each in kept if each.lock.locked() or self._is_new(each)}
         began_at = self._clock()
         try:
             look.seen, look.at = await self._read(node), began_at

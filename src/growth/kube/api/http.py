@@ -9,53 +9,30 @@ import asyncio
 import ssl
 import tempfile
 from collections import deque
-from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
 
-import aiohttp
-from yarl import URL
-
+from growth.kube.api.lines import Answer, KeptLines, Line, basic, host_of, proxy_headers, words
 from growth.kube.api.transport import NeverSent, Request, TransportError, Withheld
 from growth.kube.auth.credentials import ConfigError, Connection, Credential
 from growth.kube.redaction import SECRETS, redact
 
-_CONNECT_SECONDS = 10.0
-_READ_BUFFER_BYTES = 256 << 10
-_TOKENS_KEPT = 4
-
-
-class HttpResponse:
-    """An answer whose body is still on its way."""
-
-    def __init__(self, response: aiohttp.ClientResponse) -> None:
-        self.status = response.status
-        self.headers: Mapping[str, str] = {name.lower(): value for name, value in response.headers.items()}
-        self._response = response
-
-    async def chunks(self) -> AsyncIterator[bytes]:
-        try:
-            async for chunk in self._response.content.iter_any():
-                yield chunk
-        except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            raise TransportError(f"the answer was cut off: {_words(error)}") from error
-
-    async def close(self) -> None:
-        connection = self._response.connection  # gone, and back in the pool, once all was read
-        if connection is not None and connection.transport is not None:
-            connection.transport.abort()  # a dead connection would never answer the closing message of TLS
-        self._response.close()
+_TOKENS_KEPT: Final = 4
+_WITH_BODY: Final = ("POST", "PUT", "PATCH")  # also where it is empty
 
 
 class HttpTransport:
-    """A pool of connections to one API server, as one user."""
+    """Connections to one API server, as one user."""
 
     def __init__(self, connection: Connection) -> None:
         SECRETS.add_url(connection.proxy_url)
         self._connection = connection
         self._server = redact(connection.server)  # for messages
-        self._session: aiohttp.ClientSession | None = None
-        self._presented: tuple[bytes, bytes] = (b"", b"")  # the client certificate and key the session was opened with
+        self._lines: KeptLines | None = None
+        self._presented: tuple[bytes, bytes] = (b"", b"")  # the client certificate and key those were opened with
         self._tokens: deque[str] = deque()  # the latest that were presented
+        self._prefix, self._headers = _address(connection)
 
     async def __aenter__(self) -> HttpTransport:
         return self
@@ -64,11 +41,11 @@ class HttpTransport:
         await self.close()
 
     async def close(self) -> None:
-        session, self._session = self._session, None
-        if session is not None:
-            await session.close()
+        lines, self._lines = self._lines, None
+        if lines is not None:
+            lines.abort()
 
-    async def send(self, request: Request) -> HttpResponse:
+    async def send(self, request: Request) -> Answer:
         credential = await self._credential()
         response = await self._send(request, credential)
         if response.status != 401:
@@ -86,41 +63,42 @@ class HttpTransport:
         except ConfigError as error:
             raise NeverSent(str(error)) from error
 
-    async def _send(self, request: Request, credential: Credential) -> HttpResponse:
-        # no compression: it costs both sides more than the network saves
-        headers = {"accept-encoding": "identity", **request.headers}
-        if credential.token:
-            self._keep_secret(credential.token)
-            headers["authorization"] = f"Bearer {credential.token}"
-        session = await self._session_for(credential)
-        if request.may_leave is not None and not request.may_leave():
-            raise Withheld("leadership is not certain")
+    async def _send(self, request: Request, credential: Credential) -> Answer:
+        message, line = self._message(request, credential.token), None
         try:
             async with asyncio.timeout(request.timeout_seconds):
-                response = await session.request(
-                    request.method,
-                    URL(self._connection.server + request.path, encoded=True),
-                    headers=headers,
-                    data=request.body or None,
-                    allow_redirects=False,
-                    server_hostname=self._connection.tls_server_name or None,
-                    proxy=self._connection.proxy_url or None,
-                )
-        except aiohttp.ClientConnectorCertificateError as error:
-            await self.close()  # the authority may have been renewed: read it again next time
-            raise NeverSent(f"the certificate of {self._server} is not trusted: {_words(error)}") from error
-        except (
-            aiohttp.ClientConnectorError,
-            aiohttp.ConnectionTimeoutError,
-            aiohttp.ClientHttpProxyError,
-            ValueError,  # an address that cannot be asked so, as one with a user part beside a token
-        ) as error:
-            raise NeverSent(f"no connection to {self._server}: {_words(error)}") from error
+                line = await self._line(credential)
+                if request.may_leave is not None and not request.may_leave():
+                    line.free()
+                    raise Withheld("leadership is not certain")
+                return await _begun(line.ask(message))
         except TimeoutError as error:
-            raise TransportError(f"no answer within {request.timeout_seconds} s") from error
-        except (aiohttp.ClientError, OSError) as error:
-            raise TransportError(f"the connection broke: {_words(error)}") from error
-        return HttpResponse(response)
+            lost = NeverSent if line is None else TransportError
+            raise lost(f"no answer within {request.timeout_seconds} s") from error
+
+    async def _line(self, credential: Credential) -> Line:
+        lines = self._lines_for(credential)
+        try:
+            return await lines.take()
+        except ssl.SSLCertVerificationError as error:
+            self._turn_away()  # the authority may have been renewed: read it again next time
+            raise NeverSent(f"the certificate of {self._server} is not trusted: {words(error)}") from error
+        except (OSError, ValueError) as error:  # ValueError: a name that no host can have
+            raise NeverSent(f"no connection to {self._server}: {words(error)}") from error
+
+    def _message(self, request: Request, token: str) -> bytes:
+        """As it goes over the line. What would be read as something else there is not sent."""
+        headers = {**self._headers, **request.headers}
+        if token:
+            self._keep_secret(token)
+            headers["authorization"] = f"Bearer {token}"
+        if request.body or request.method in _WITH_BODY:
+            headers["content-length"] = str(len(request.body))
+        told = [f"{request.method} {self._prefix}{request.path} HTTP/1.1", *map(": ".join, headers.items()), "", ""]
+        head = "\r\n".join(told)
+        if head.count("\r") + head.count("\n") != 2 * len(told) - 2 or told[0].count(" ") != 2 or not head.isascii():
+            raise NeverSent(f"no connection to {self._server}: what a header or the address says cannot be sent")
+        return head.encode() + request.body
 
     def _keep_secret(self, token: str) -> None:
         """A late answer may quote a token that was renewed meanwhile, but not one of yesterday."""
@@ -132,28 +110,36 @@ class HttpTransport:
         for known in self._tokens:
             SECRETS.add_long_token(known)
 
-    async def _session_for(self, credential: Credential) -> aiohttp.ClientSession:
+    def _lines_for(self, credential: Credential) -> KeptLines:
         presented = (credential.certificate, credential.key)
-        if self._session is None or presented != self._presented:
-            await self.close()
-            try:
-                self._session = _open_session(tls_context(self._connection.authority(), *presented))
-            except (ConfigError, OSError) as error:
-                raise NeverSent(f"cannot set up TLS for {self._server}: {_words(error)}") from error
-            self._presented = presented
-        return self._session
+        if self._lines is None or presented != self._presented:
+            self._turn_away()
+            self._lines, self._presented = self._new_lines(presented), presented
+        return self._lines
+
+    def _new_lines(self, presented: tuple[bytes, bytes]) -> KeptLines:
+        connection = self._connection
+        try:
+            is_secure = urlsplit(connection.server).scheme == "https"
+            context = tls_context(connection.authority(), *presented) if is_secure else None
+        except (ConfigError, OSError) as error:
+            raise NeverSent(f"cannot set up TLS for {self._server}: {words(error)}") from error
+        return KeptLines(connection.server, context, connection.tls_server_name, connection.proxy_url)
+
+    def _turn_away(self) -> None:
+        """From the connections there are: what is under way comes to its end."""
+        lines, self._lines = self._lines, None
+        if lines is not None:
+            lines.retire()
 
 
-def _open_session(context: ssl.SSLContext) -> aiohttp.ClientSession:
-    session = aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(ssl=context, limit=0, keepalive_timeout=30.0),
-        timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS),
-        cookie_jar=aiohttp.DummyCookieJar(),
-        read_bufsize=_READ_BUFFER_BYTES,
-        trust_env=False,
-    )
-    session._retry_connection = False  # aiohttp would send a PUT or DELETE twice when a kept connection breaks
-    return session
+async def _begun(answer: Answer) -> Answer:
+    try:
+        await answer.has_begun
+    except asyncio.CancelledError:
+        await answer.close()
+        raise
+    return answer
 
 
 def tls_context(authority: bytes, certificate: bytes, key: bytes) -> ssl.SSLContext:
@@ -172,5 +158,13 @@ def tls_context(authority: bytes, certificate: bytes, key: bytes) -> ssl.SSLCont
     return context
 
 
-def _words(error: BaseException) -> str:
-    return redact(str(error) or type(error).__name__)
+def _address(connection: Connection) -> tuple[str, dict[str, str]]:
+    """What stands before every path, and the headers of every request."""
+    server = urlsplit(connection.server)
+    headers = {"host": host_of(server), "accept-encoding": "identity"}  # compressing costs more than the network saves
+    if server.username:
+        headers["authorization"] = basic(server)
+    is_asked_through_proxy = connection.proxy_url and server.scheme == "http"
+    if not is_asked_through_proxy:
+        return server.path.rstrip("/"), headers
+    return f"http://{headers['host']}{server.path.rstrip('/')}", headers | proxy_headers(urlsplit(connection.proxy_url))

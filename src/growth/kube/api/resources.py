@@ -8,9 +8,13 @@ A right that something growth does needs. Declared beside the thing that needs i
 
 from __future__ import annotations
 
+import re
+from typing import Final
 from urllib.parse import quote
 
 from msgspec import Struct
+
+_PLAIN: Final = re.compile(r"[a-z0-9./-]+")  # nothing to quote, as in nearly all names
 
 
 def path_of(*segments: str) -> str:
@@ -18,7 +22,9 @@ def path_of(*segments: str) -> str:
     for segment in segments:
         if segment in ("", ".", ".."):
             raise ValueError(f"{segment!r} cannot be part of a path")
-    return "".join(f"/{quote(segment, safe='')}" for segment in segments)
+    path = "/" + "/".join(segments)
+    is_plain = path.count("/") == len(segments) and _PLAIN.fullmatch(path) is not None
+    return path if is_plain else "".join(f"/{quote(segment, safe='')}" for segment in segments)
 
 
 class Resource(Struct, frozen=True, gc=False):

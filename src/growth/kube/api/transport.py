@@ -1,6 +1,6 @@
 """How bytes reach an API server: one method, so that the embedded cluster can stand in for the network.
 
-Asked by the client; answered by `kube/api/http.py` (aiohttp) in production and by `sim` in the embedded cluster. Never
+Asked by the client; answered by `kube/api/http.py` in production and by `sim` in the embedded cluster. Never
 looks inside a body."""
 
 from __future__ import annotations
