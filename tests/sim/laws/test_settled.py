@@ -13,8 +13,9 @@ from growth.providers.simulated import NodeTemplate
 from growth.sim.apiserver.objects import node, node_pool, pod
 from growth.sim.clock import run_virtual
 from growth.sim.cluster import Cluster
+from growth.sim.laws.memory import Call
 from growth.sim.laws.settled import machines_without_a_record, pods_without_a_place
-from growth.sim.laws.witness import REMOVAL, Call, Witness
+from growth.sim.laws.witness import REMOVAL, Witness
 
 PLACES = {"crowd": 2}
 

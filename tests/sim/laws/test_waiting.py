@@ -12,7 +12,8 @@ from growth.sim.apiserver.objects import node_pool, pod
 from growth.sim.clock import run_virtual
 from growth.sim.cluster import Cluster
 from growth.sim.laws import Judge
-from growth.sim.laws.witness import POOL, Said, Witness
+from growth.sim.laws.memory import Said
+from growth.sim.laws.witness import POOL, Witness
 
 TAINT = {"key": "example.com/team", "value": "red", "effect": "NoSchedule"}
 

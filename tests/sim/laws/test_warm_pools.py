@@ -9,7 +9,8 @@ from growth.sim.apiserver.objects import stateful_set
 from growth.sim.clock import run_virtual
 from growth.sim.cluster import Cluster
 from growth.sim.laws import Judge
-from growth.sim.laws.witness import GROWTH, Call, Witness
+from growth.sim.laws.memory import Call
+from growth.sim.laws.witness import GROWTH, Witness
 
 SCALE = "PATCH /apis/apps/v1/namespaces/default/deployments/web/scale"
 

@@ -18,7 +18,8 @@ from growth.sim.apiserver.subresources import bind
 from growth.sim.clock import run_virtual
 from growth.sim.cluster import Cluster
 from growth.sim.laws import Judge
-from growth.sim.laws.witness import GROWTH, Call, Witness
+from growth.sim.laws.memory import Call
+from growth.sim.laws.witness import GROWTH, Witness
 from growth.sim.laws.writes import no_node_is_overcommitted, nothing_of_an_earlier_leader
 
 NOBODY: Any = None  # this law asks nothing of the witness

@@ -21,7 +21,8 @@ from msgspec import Struct
 
 from growth.providers.simulated import Server
 from growth.sim.laws import machines, requests, waiting, warm_pools, writes
-from growth.sim.laws.witness import Call, Complaint, Witness
+from growth.sim.laws.memory import Call
+from growth.sim.laws.witness import Complaint, Witness
 
 
 class Law(Struct, frozen=True):

@@ -28,7 +28,8 @@ from growth.model.quantity import parse_quantity
 from growth.model.resources import CPU, MEMORY, PODS, Resources, parse_amount, sum_resources
 from growth.sim.apiserver.kinds import BY_NAME, NODE, Json
 from growth.sim.laws.machines import TRIAL_SECONDS
-from growth.sim.laws.witness import POOL, REQUEST, Complaint, Said, Witness
+from growth.sim.laws.memory import Said
+from growth.sim.laws.witness import POOL, REQUEST, Complaint, Witness
 from growth.solver.rules.taints import tolerates
 
 DAEMON_SET: Final = BY_NAME["DaemonSet"]

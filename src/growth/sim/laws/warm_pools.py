@@ -15,7 +15,8 @@ from growth.plan.warm_pools.memory import APART_SECONDS
 from growth.plan.warm_pools.size import PODS_IN_USE
 from growth.sim.apiserver.kinds import BY_NAME, CLAIMED, POD, Json
 from growth.sim.apiserver.store import Write
-from growth.sim.laws.witness import GROWTH, Call, Complaint, Witness
+from growth.sim.laws.memory import Call
+from growth.sim.laws.witness import GROWTH, Complaint, Witness
 
 PODS: Final = ("Deployment", "ReplicaSet", "StatefulSet")
 LEAVING: Final = ("SandboxSet", "SandboxWarmPool")

@@ -9,8 +9,6 @@ import math
 from collections import Counter
 from typing import Final
 
-from msgspec import Struct
-
 from growth.kube.api.transport import Request
 from growth.kube.codec import Codec
 from growth.model.instant import parse_instant
@@ -26,6 +24,7 @@ from growth.sim.apiserver.routes import Route, split
 from growth.sim.apiserver.store import Key, Write
 from growth.sim.clock import START_OF_TIME, after
 from growth.sim.cluster import Cluster
+from growth.sim.laws.memory import Call, Drain, Emptied, Lately, Patience, Said, Scaled
 from growth.solver.rules.taints import tolerates
 
 Complaint = str | None
@@ -38,73 +37,6 @@ BRAKE_SHARE: Final = 0.2
 GROWTH: Final = "growth"
 REQUEST, REMOVAL, POOL = (BY_NAME[name] for name in ("NodeRequest", "NodeRemovalRequest", "NodePool"))
 EVENT, BUFFER = BY_NAME["Event"], BY_NAME["CapacityBuffer"]
-
-
-class Emptied(Struct, frozen=True):
-    """A node that a pod was evicted from: its pool, what its removal says, and when that last happened."""
-
-    pool: str
-    reason: str
-    at: float
-
-
-class Drain(Struct):
-    """How many pods each owner had on a node when the first of them was evicted there, and how many were since. Those
-    count that came when a user had just changed the node.
-    """
-
-    removal: str  # its UID
-    began_at: float
-    pods: dict[str, int]
-    evicted: dict[str, int]
-
-
-class Call(Struct, frozen=True):
-    """Something that a growth sent off, or that took effect: whether it leads, another does, and it stood still."""
-
-    text: str
-    leads: bool
-    another_leads: bool
-    stood_still: bool
-    was_given_up: bool = False  # its sender had closed the connection by then, and could do no more
-    life: int = 0  # the how many-th process sent it
-
-
-class Lately(Struct):
-    """What was written, and what is gone since a while."""
-
-    written_at: dict[str, list[float]] = {}  # our records, by their path: when each was written
-    buffers_at: dict[tuple[str, ...], float] = {}  # CapacityBuffers: when each was last there; inf: it is
-    nodes_gone_at: dict[str, float] = {}
-    given_back: dict[str, tuple[float, Server]] = {}  # machines of ours that were deleted, by name, and when
-    touched_at: dict[str, list[tuple[float, bool]]] = {}  # pools: when users made, changed or (True) deleted them
-
-
-class Said(Struct, frozen=True):
-    """An event that growth wrote about a pod."""
-
-    namespace: str
-    name: str
-    uid: str
-    reason: str
-    note: str
-
-
-class Patience(Struct):
-    """Who waits for nothing, as far as anybody can see, and since when; what growth last said to a pod that waits."""
-
-    told: dict[str, Said] = {}  # by UID
-    unproven: list[tuple[float, Said]] = []  # reasons of which nobody knows yet whether they are true
-    idle_since: dict[Key, float] = {}
-    calm_since: float | None = None  # since when nothing is broken
-
-
-class Scaled(Struct):
-    """What happened to warm pools."""
-
-    at: dict[str, float] = {}  # targets whose replicas growth wrote or asked to write, and when it last did
-    down_at: dict[Key, float] = {}  # those that it scaled down, and nobody scaled since
-    claimed_at: dict[str, float] = {}  # UIDs of pods in use: since when
 
 
 class Witness:

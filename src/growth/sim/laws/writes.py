@@ -18,8 +18,9 @@ from growth.plan.world.machines import DELETED, DRAINING, NOT_READY
 from growth.sim.agents.volumes import BIND_COMPLETED, CLAIM, VOLUME
 from growth.sim.apiserver.kinds import NODE, POD, Json
 from growth.sim.apiserver.store import Write
+from growth.sim.laws.memory import Call
 from growth.sim.laws.warm_pools import WARM_POOLS
-from growth.sim.laws.witness import GROWTH, REMOVAL, Call, Complaint, Witness
+from growth.sim.laws.witness import GROWTH, REMOVAL, Complaint, Witness
 from growth.solver.rules.taints import tolerates
 
 MEDDLING_SECONDS: Final = 30.0

@@ -26,7 +26,8 @@ from growth.sim.faults.faults import Adversity
 from growth.sim.faults.kinds import SolverHangs
 from growth.sim.faults.network import FaultyApi, FaultyTransport
 from growth.sim.laws import Judge
-from growth.sim.laws.witness import Call, Witness
+from growth.sim.laws.memory import Call
+from growth.sim.laws.witness import Witness
 from growth.sim.process import GrowthProcess
 
 AWAKE_SECONDS: Final = 35.0  # a process that stood still may finish what it had begun, within the limit of a request
