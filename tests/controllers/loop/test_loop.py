@@ -74,6 +74,7 @@ def test_when_the_clock_goes_back_a_ledger_begins_anew() -> None:
             memory.ledger = {"learned": 1.0, "until": 2.0}
         loop._latest = runtime.now() + 3600
         loop._notice_a_clock_that_went_back()
+        assert loop.clock_went_back == 1
         return [memory.ledger for memory in loop.memories]
 
     assert run_virtual(play()) == [{}]

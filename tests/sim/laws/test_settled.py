@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from msgspec.structs import replace
 
 from growth.model.labels import Labels
 from growth.model.node import POOL_LABEL
@@ -116,21 +117,25 @@ def test_a_pool_that_has_all_it_may_have_and_is_full_hosts_nobody_more(most: int
     assert (complaints_about_a_pool_of_its_own(most, cpu) == []) is excused
 
 
-def is_complained_about(orphan: str, *, erased: bool = True, told: bool = True, lead: tuple[int, ...] = (2,)) -> bool:
-    """Of a machine that nothing records, which the first growth ordered."""
+ORDERED = Call("create a", leads=True, another_leads=False, stood_still=False, life=1)
+SAYS = replace(ORDERED, text="PATCH something")
+
+
+def is_complained_about(*later: Call, erased: bool = True, told: bool = True) -> bool:
+    """Of a machine that nothing records, which the first growth ordered, and after which these calls were made."""
     found: list[str] = []
 
     async def run() -> None:
         cluster = Cluster("amnesia")
         witness = Witness(cluster)
         labels = Labels({CLUSTER_LABEL: witness.cluster_id})
-        server = await cluster.cloud.create_server(orphan, "sim-cx33", "fsn1", labels, NodeTemplate())
-        witness.erased |= {orphan: None} if erased else {}
-        for text, life in ((f"create {orphan}", 1), *((f"PATCH something of {each}", each) for each in lead)):
+        server = await cluster.cloud.create_server("a", "sim-cx33", "fsn1", labels, NodeTemplate())
+        witness.erased |= {"a": None} if erased else {}
+        for call in (ORDERED, *later):
             await cluster.runtime.sleep(1)
-            witness.hear_sent(Call(text, leads=True, another_leads=False, stood_still=False, life=life))
+            witness.hear_sent(call)
         if told:
-            note = f"machine {orphan} ({server.server_id}) has no NodeRequest; a person must decide"
+            note = f"machine a ({server.server_id}) has no NodeRequest; a person must decide"
             about = {"kind": "NodePool", "name": "amnesia"}
             event = {
                 "apiVersion": "events.k8s.io/v1",
@@ -145,8 +150,19 @@ def is_complained_about(orphan: str, *, erased: bool = True, told: bool = True, 
 
 
 def test_a_machine_whose_record_a_user_erased_is_told_of_by_a_growth_that_did_not_order_it() -> None:
-    assert not is_complained_about("a")
-    assert not is_complained_about("a", lead=(2, 1))  # what it knew of its first term is gone
-    assert is_complained_about("a", lead=(1,))  # which knows that it never had a node
-    assert is_complained_about("a", told=False)
-    assert is_complained_about("a", erased=False)
+    other = replace(SAYS, life=2)
+    assert not is_complained_about(other)
+    assert is_complained_about(SAYS)  # which knows that it never had a node
+    assert is_complained_about(other, told=False)
+    assert is_complained_about(other, erased=False)
+
+
+def test_what_a_growth_knew_in_its_last_term_or_before_its_clock_went_back_it_knows_no_more() -> None:
+    other = replace(SAYS, life=2)
+    assert not is_complained_about(other, SAYS)  # the same words of both
+    assert not is_complained_about(replace(SAYS, memory=(2, 0)))
+    assert not is_complained_about(replace(SAYS, memory=(0, 1)))
+
+
+def test_what_a_growth_says_that_does_not_lead_takes_no_memory_from_the_one_that_does() -> None:
+    assert is_complained_about(replace(SAYS, life=2, leads=False), SAYS)

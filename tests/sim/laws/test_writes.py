@@ -25,9 +25,9 @@ from growth.sim.laws.writes import no_node_is_overcommitted, nothing_of_an_earli
 NOBODY: Any = None  # this law asks nothing of the witness
 
 
-def _late(**known: bool) -> Call:
+def _late(*, stood_still: bool = False, was_given_up: bool = False) -> Call:
     return Call(
-        "DELETE /apis/growth.dev/v1alpha1/noderemovalrequests/old", False, True, **{"stood_still": False} | known
+        "DELETE /apis/growth.dev/v1alpha1/noderemovalrequests/old", False, True, stood_still, was_given_up=was_given_up
     )
 
 

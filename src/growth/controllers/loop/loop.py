@@ -111,6 +111,7 @@ class Loop:
         self.turned_at = runtime.monotonic()  # when something of it last came to an end
         self.solver_silences = 0  # questions in a row that the solver did not answer in time
         self._silent_at = -math.inf  # when the last of them was given up
+        self.clock_went_back = 0  # how often: all ledgers then began anew
         self._latest = 0.0
         observer.on_change(self._wake_soon, self.wake.set)
 
@@ -172,6 +173,7 @@ class Loop:
         now = self.runtime.now()
         if now < self._latest - _CLOCK_STEP_SECONDS:
             log.warning("the clock went back", seconds=round(self._latest - now, 1))
+            self.clock_went_back += 1
             for memory in self.memories:
                 memory.ledger, memory.seen_version, memory.again_at = memory.row.first_ledger(), None, None
                 memory.asked = None

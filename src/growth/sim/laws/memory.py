@@ -36,6 +36,7 @@ class Call(Struct, frozen=True):
     stood_still: bool
     was_given_up: bool = False  # its sender had closed the connection by then, and could do no more
     life: int = 0  # the how many-th process sent it
+    memory: tuple[int, int] = (0, 0)  # its term, and how often its clock went back in it: each time it begins anew
 
 
 class Lately(Struct):

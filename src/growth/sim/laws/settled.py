@@ -151,17 +151,16 @@ def machines_without_a_record(witness: Witness) -> Iterator[str]:
     for server in witness.our_servers():
         is_recorded = any(store.get(kind, server.name) for kind in (REQUEST, REMOVAL, NODE))
         is_told = any(f"({server.server_id})" in note for note in told)
-        is_left = server.name in witness.erased and is_told and _has_another_led_since(witness, f"create {server.name}")
+        is_left = server.name in witness.erased and is_told and _is_forgotten(witness, f"create {server.name}")
         if server.name not in witness.abandoned and not is_left and not is_recorded:
             yield f"machine {server.name} ({server.server_id}) belongs to nothing"
 
 
-def _has_another_led_since(witness: Witness, order: str) -> bool:
-    """A growth that leads again begins anew, and remembers nothing of its earlier terms."""
-    life, sent_at = witness.senders.get(order), witness.sent_at.get(order, -math.inf)
-    return any(
-        other != life and witness.sent_at.get(text, -math.inf) > sent_at for text, other in witness.senders.items()
-    )
+def _is_forgotten(witness: Witness, order: str) -> bool:
+    """A growth that leads again begins anew, and remembers nothing of its earlier terms; so does one whose clock went
+    back.
+    """
+    return witness.sent_at.get(order, -math.inf) < witness.remembers[0]
 
 
 def requests_without_a_machine(witness: Witness) -> Iterator[str]:

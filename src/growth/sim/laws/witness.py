@@ -63,7 +63,7 @@ class Witness:
         self.braked_since: dict[str, float] = {}  # pools; "" is the cluster
         self.protected_since: dict[str, float] = {}  # nodes that must not be disturbed
         self.sent_at: dict[str, float] = {}  # calls that left growth, by their text: the latest of each
-        self.senders: dict[str, int] = {}  # the lives that sent them; "" is the latest call of all
+        self.remembers: tuple[float, object] = (0.0, None)  # since when the growth that leads does, and which one it is
         self.heard_at: dict[str, float] = {}  # kinds, by their plural: when growth last heard of them
         self.sizes: dict[str, list[tuple[float, int]]] = {}  # of pools in nodes, each time that changed
         self.requests: dict[str, Json] = {}  # NodeRequests by name, also those that are gone
@@ -263,7 +263,9 @@ class Witness:
 
     def hear_sent(self, call: Call) -> None:
         """growth sent this off."""
-        self.sent_at[call.text], self.senders[call.text], self.senders[""] = self.now, call.life, call.life
+        self.sent_at[call.text], who = self.now, (call.life, call.memory)
+        if call.leads and who != self.remembers[1]:
+            self.remembers = self.now, who
 
     def hear_kind(self, plural: str) -> None:
         """growth got a list, or news, of a kind."""

@@ -128,9 +128,9 @@ class Lives:
     def _call(self, number: int, process: GrowthProcess, text: str) -> Call:
         others = [each for at, each in enumerate(self._replicas) if each is not None and at != number]
         stood_still = self._cluster.runtime.monotonic() - process.runtime.paused_until < AWAKE_SECONDS
-        return Call(
-            text, self._leads(process), any(self._leads(each) for each in others), stood_still, life=process.life
-        )
+        loop, another_leads = process.growth.loop, any(self._leads(each) for each in others)
+        memory = process.growth.fence.term, 0 if loop is None else loop.clock_went_back
+        return Call(text, self._leads(process), another_leads, stood_still, life=process.life, memory=memory)
 
     def _at_write(self, number: int, process: GrowthProcess, moment: str, request: Request) -> None:
         path = request.path.partition("?")[0]
