@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import Final
+
 from msgspec import Struct
 
 from growth.providers.simulated import Server
 from growth.sim.apiserver.store import Key
+
+BRAKE_SHARE: Final = 0.2
 
 
 class Emptied(Struct, frozen=True):
@@ -74,3 +79,45 @@ class Scaled(Struct):
     at: dict[str, float] = {}  # targets whose replicas growth wrote or asked to write, and when it last did
     down_at: dict[Key, float] = {}  # those that it scaled down, and nobody scaled since
     claimed_at: dict[str, float] = {}  # UIDs of pods in use: since when
+
+
+class Brakes:
+    """For which pools the brake holds, and since when, by the nodes' own truth.
+
+    A node counts once it has been Ready, as far as anybody could tell growth: one on its way that was Ready only while
+    no news of nodes came through looks like one that never was. A condition that changed proves nothing, for it also
+    changes when a kubelet falls silent before it ever was Ready; and if such nodes held the brake, a broken image would
+    hold it for ever. Of a node that is not on its way (a stranger's, or one whose record says Ready or is gone) growth
+    needs no news.
+    """
+
+    def __init__(self, is_on_its_way: Callable[[str], bool]) -> None:
+        self.since: dict[str, float] = {}  # pools; "" is the cluster
+        self._is_on_its_way = is_on_its_way
+        self._unseen: dict[str, None] = {}  # nodes that have been Ready, and growth heard of no node meanwhile
+
+    def begin(self, name: str) -> None:
+        """A node is Ready for the first time."""
+        self._unseen[name] = None
+
+    def hear(self, readiness: Mapping[str, bool]) -> bool:
+        """News of nodes came through: who is Ready now is seen. Does anybody count who did not?"""
+        seen = [name for name in self._unseen if readiness.get(name, True)]  # or it is gone, and counts nowhere
+        for name in seen:
+            del self._unseen[name]
+        return bool(seen)
+
+    def look(self, now: float, readiness: Mapping[str, bool], pools: Mapping[str, str]) -> None:
+        """`pools`: of nodes that are growth's."""
+        ill: dict[str, list[bool]] = {"": []}
+        for name, is_ready in readiness.items():
+            if name in self._unseen and self._is_on_its_way(name):
+                continue
+            for pool in ("", pools[name]) if name in pools else ("",):
+                ill.setdefault(pool, []).append(not is_ready)
+        for pool in {*ill, *self.since}:
+            nodes = ill.get(pool, [])
+            if sum(nodes) > BRAKE_SHARE * len(nodes) and sum(nodes) >= (2 if pool else 3):
+                self.since.setdefault(pool, now)
+            else:
+                self.since.pop(pool, None)

@@ -24,7 +24,7 @@ from growth.sim.apiserver.routes import Route, split
 from growth.sim.apiserver.store import Key, Write
 from growth.sim.clock import START_OF_TIME, after
 from growth.sim.cluster import Cluster
-from growth.sim.laws.memory import Call, Drain, Emptied, Lately, Patience, Said, Scaled
+from growth.sim.laws.memory import Brakes, Call, Drain, Emptied, Lately, Patience, Said, Scaled
 from growth.solver.rules.taints import tolerates
 
 Complaint = str | None
@@ -32,7 +32,6 @@ Complaint = str | None
 IN_VAIN_SECONDS: Final = 300.0  # a machine that is Ready for so long, and took none of its pods, is in vain
 SETTLED_SECONDS: Final = 30.0
 REMARKED_SECONDS: Final = 30.0  # by then growth has put a mark back that a user took off
-BRAKE_SHARE: Final = 0.2
 
 GROWTH: Final = "growth"
 REQUEST, REMOVAL, POOL = (BY_NAME[name] for name in ("NodeRequest", "NodeRemovalRequest", "NodePool"))
@@ -60,7 +59,8 @@ class Witness:
         self.in_vain_at: dict[str, float] = {}  # machines, by name: when it was plain that they help nobody
         self.readiness: dict[str, bool] = {}  # of nodes that have been Ready
         self.once_ready: dict[str, None] = {}  # nodes that have been, also those that are gone
-        self.braked_since: dict[str, float] = {}  # pools; "" is the cluster
+        self._brakes = Brakes(self._is_on_its_way)
+        self.braked_since = self._brakes.since  # pools; "" is the cluster
         self.protected_since: dict[str, float] = {}  # nodes that must not be disturbed
         self.sent_at: dict[str, float] = {}  # calls that left growth, by their text: the latest of each
         self.remembers: tuple[float, object] = (0.0, None)  # since when the growth that leads does, and which one it is
@@ -179,23 +179,14 @@ class Witness:
             self.readiness[name] = is_ready
             self.once_ready[name] = None
             if not was_known:
+                self._brakes.begin(name)
                 after(IN_VAIN_SECONDS + SETTLED_SECONDS, lambda: self._judge_use(name))
         if is_ready != was_ready or write.type == "DELETED":
             self._see_brake()
 
     def _see_brake(self) -> None:
-        """The brake of each pool and of the cluster, by the nodes that have been Ready."""
-        ill: dict[str, list[bool]] = {"": [not ready for ready in self.readiness.values()]}
-        for server in self.our_servers():
-            if server.name in self.readiness:
-                pool = server.template.labels.get(POOL_LABEL, "")
-                ill.setdefault(pool, []).append(not self.readiness[server.name])
-        for pool in {*ill, *self.braked_since}:
-            nodes = ill.get(pool, [])
-            if sum(nodes) > BRAKE_SHARE * len(nodes) and sum(nodes) >= (2 if pool else 3):
-                self.braked_since.setdefault(pool, self.now)
-            else:
-                self.braked_since.pop(pool, None)
+        pools = {server.name: server.template.labels.get(POOL_LABEL, "") for server in self.our_servers()}
+        self._brakes.look(self.now, self.readiness, pools)
 
     def _see_pool(self, write: Write) -> None:
         name, metadata = write.key[1], write.item["metadata"]
@@ -270,6 +261,8 @@ class Witness:
     def hear_kind(self, plural: str) -> None:
         """growth got a list, or news, of a kind."""
         self.heard_at[plural] = self.now
+        if plural == "nodes" and self._brakes.hear(self.readiness):
+            self._see_brake()
 
     def _hear(self, request: Request, route: Route) -> None:
         if route.subresource == "eviction" and request.headers.get("user-agent", "").startswith(GROWTH):
@@ -307,6 +300,10 @@ class Witness:
     def is_foreign(self, server: Server) -> bool:
         """Neither marked as ours nor for a pool."""
         return server.labels.get(CLUSTER_LABEL) != self.cluster_id and POOL_LABEL not in server.template.labels
+
+    def _is_on_its_way(self, name: str) -> bool:
+        request = self.cluster.store.read(REQUEST, name)
+        return request is not None and (request.get("status") or {}).get("phase") != "Ready"
 
     def servers_of(self, pool: str) -> list[Server]:
         return [server for server in self.our_servers() if server.template.labels.get(POOL_LABEL) == pool]
