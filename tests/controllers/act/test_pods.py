@@ -100,28 +100,28 @@ def test_pods_are_bound_so_many_at_a_time_and_the_caches_know_at_once() -> None:
         assert stage.line.most == 4
         assert {stage.read(number)["spec"]["nodeName"] for number in (0, 2)} == {"a"}
         assert len(stage.caches.where) == 10
-        assert stage.line.looks == 2  # one at each node
+        assert stage.line.looks == 4  # at each node one whether it is there, one who stands there
 
     run_virtual(story())
 
 
-def test_nodes_are_not_read_while_the_watch_shows_what_we_have_just_bound() -> None:
+def test_pods_of_a_node_are_not_listed_while_the_watch_shows_what_we_have_just_bound() -> None:
     async def story() -> None:
         stage = Stage(4, "a", "b", "c")
         seen = [stage.seen(number) for number in range(4)]
         for number in range(4):
             stage.caches.pods.changed(ChangeType.ADDED, Raw(msgspec.json.encode(stage.read(number))))
         await bind_pods(stage.tools, BindPods((Assignment(seen[0], "a"),)))
-        assert stage.line.looks == 1
+        assert stage.line.looks == 2
         stage.caches.pods.changed(ChangeType.MODIFIED, Raw(msgspec.json.encode(stage.read(0))))
         await bind_pods(stage.tools, BindPods((Assignment(seen[1], "b"),)))
-        assert stage.line.looks == 1  # the watch has shown the first bind
+        assert stage.line.looks == 3  # the watch has shown the first bind; it says nothing about nodes
         beside = {"b": ()}  # the plan has not counted who came there
         with pytest.raises(Conflict, match="pod default/p1 is on node b, and the plan has not counted it"):
             await bind_pods(stage.tools, BindPods((Assignment(seen[2], "b"),), beside=beside))
         await stage.bench.runtime.sleep(1.0)
         await bind_pods(stage.tools, BindPods((Assignment(seen[3], "c"),)))
-        assert stage.line.looks == 2  # and has shown nothing of us since
+        assert stage.line.looks == 5  # and has shown nothing of us since
 
     run_virtual(story())
 
@@ -137,6 +137,22 @@ def test_no_pod_is_bound_beside_one_that_a_lagging_watch_has_not_shown() -> None
             await bind_pods(stage.tools, BindPods(asked, beside={"a": (), "b": (counted.uid,)}))
         assert "nodeName" not in stage.read(2)["spec"]
         assert stage.read(3)["spec"]["nodeName"] == "b"
+
+    run_virtual(story())
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_no_pod_is_bound_to_a_node_of_which_a_silent_watch_has_not_told_that_it_is_gone(waits: bool) -> None:
+    async def story() -> None:
+        stage = Stage(2, "a", "b")
+        stage.bench.api.verbs.delete(BY_NAME["Node"], "a", "", "user")
+        wait = VolumeWait(NOW, "waits for its volumes") if waits else None
+        asked = (Assignment(stage.seen(0), "a", wait), Assignment(stage.seen(1), "b"))
+        with pytest.raises(Conflict, match="node a is gone"):
+            await bind_pods(stage.tools, BindPods(asked))
+        assert "nodeName" not in stage.read(0)["spec"]
+        assert "nominatedNodeName" not in stage.read(0)["status"]
+        assert stage.read(1)["spec"]["nodeName"] == "b"
 
     run_virtual(story())
 

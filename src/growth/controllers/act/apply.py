@@ -70,7 +70,7 @@ EFFECTS: Final[Mapping[type[Any], Effect]] = {
     act.BindPods: Effect(
         pods.bind_pods,
         "",
-        (_BIND, _LIST_PODS, *_WRITE_POD_STATUS, *pods.VOLUME_RIGHTS),
+        (_BIND, Right(NODES, ("get",)), _LIST_PODS, *_WRITE_POD_STATUS, *pods.VOLUME_RIGHTS),
         is_slow=True,
         feature=SCHEDULER,
     ),

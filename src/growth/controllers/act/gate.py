@@ -107,9 +107,13 @@ class Gate:
     async def why_not_bind(self, node: str, counted: Set[str]) -> Conflict | TryLater | None:
         return await self._binds.why_not_bind(node, counted)
 
-    async def why_not_bind_among(self, node: str, counted: Set[str]) -> TryLater | None:
+    async def why_not_bind_among(self, node: str, counted: Set[str]) -> Conflict | TryLater | None:
         """To a node that others bind to as well."""
         return await self._binds.why_not_bind_among(node, counted)
+
+    async def why_gone(self, node: str) -> Conflict | None:
+        """Before a pod is promised to a node."""
+        return await self._binds.why_gone(node)
 
     async def _why_not_launch(self, action: LaunchMachine) -> Outcome | None:
         closed = self._why_closed(action.spec.pool)

@@ -5,15 +5,18 @@ write.
 | --- | --- |
 | our start-up taint is on the node: the scheduler keeps off | Conflict: planned again |
 | every pod there is one that the plan counted | TryLater: when the caches know it, planned again |
+| the node is there | Conflict: planned again |
 
-Before binds of growth's own scheduler, to nodes that others may use as well, only the second is asked: a watch that
-lags shows room that is taken. The taint alone does not say that the room is free: pods that tolerate everything come
-past it, and a user who takes it off lets in others before growth puts it back. A kubelet rejects what has no room.
+Before binds of growth's own scheduler, to nodes that others may use as well, the taint is not asked for: a watch that
+lags shows room that is taken, and one that is silent shows nodes that are gone, whose pods would be deleted. The taint
+alone does not say that the room is free: pods that tolerate everything come past it, and a user who takes it off lets
+in others before growth puts it back. A kubelet rejects what has no room.
 
-The taint is read live. Who stands there is read live, too, unless the watch has just shown a bind which we asked for
+The node is read live. Who stands there is read live, too, unless the watch has just shown a bind which we asked for
 within the last second: then it has shown all that came before, and the cache is as good as a list. (Lists of nodes with
-hundreds of pods took as much of the API server as the binds themselves.) One look at a node serves all pods that are
-bound to it within a second; those asked for meanwhile wait for it."""
+hundreds of pods took as much of the API server as the binds themselves.) It says nothing about nodes, which come by a
+watch of their own. One look at a node serves all pods that are bound to it within a second; those asked for meanwhile
+wait for it."""
 
 from __future__ import annotations
 
@@ -140,15 +143,23 @@ class BindGate:
     def __init__(self, client: Client, clock: Callable[[], float], pods: PodCache) -> None:
         self._client, self._clock, self._pods = client, clock, pods
         self._held = _Looks(clock, self._is_held)
+        self._there = _Looks(clock, self._is_there)
         self._listed = _Looks(clock, self._guests)
 
     async def why_not_bind(self, node: str, counted: Set[str]) -> Conflict | TryLater | None:
         """`counted`: UIDs of the pods that the plan counted there."""
         if not await self._held.at(node):
             return Conflict(f"node {node} is no longer held by our start-up taint")
-        return await self.why_not_bind_among(node, counted)
+        return await self._why_not_beside(node, counted)
 
-    async def why_not_bind_among(self, node: str, counted: Set[str]) -> TryLater | None:
+    async def why_not_bind_among(self, node: str, counted: Set[str]) -> Conflict | TryLater | None:
+        """To a node that others bind to as well."""
+        return await self._why_not_beside(node, counted) or await self.why_gone(node)
+
+    async def why_gone(self, node: str) -> Conflict | None:
+        return None if await self._there.at(node) else Conflict(f"node {node} is gone")
+
+    async def _why_not_beside(self, node: str, counted: Set[str]) -> TryLater | None:
         if self._clock() - self._pods.heard_at < _LOOK_SECONDS:
             uncounted = (pod.key for pod in self._pods.on_node(node) if pod.uid not in counted and not pod.is_finished)
         else:
@@ -156,6 +167,13 @@ class BindGate:
         key = next(uncounted, "")
         why = f"pod {key} is on node {node}, and the plan has not counted it"
         return TryLater(why, _UNCOUNTED_SECONDS) if key else None
+
+    async def _is_there(self, node: str) -> bool:
+        try:
+            await self._client.get(NODES, node)
+        except NotFound:
+            return False
+        return True
 
     async def _is_held(self, node: str) -> bool:
         live = await read_live(self._client, NODES, node)

@@ -92,7 +92,7 @@ async def evict_pod(tools: Tools, action: act.EvictPod) -> Outcome:
 
 async def bind_pods(tools: Tools, action: act.BindPods) -> Outcome:
     """The API server binds to nodes that do not exist, and beyond what a node has: whether a node is still there is
-    looked up right before, and who stands on it is read live, once for all pods that go there, unless the watch has
+    read live right before, and so is who stands on it, once for all pods that go there, unless the watch of pods has
     just shown that it does not lag.
     """
     by_node: dict[str, list[act.Assignment]] = {}
@@ -104,15 +104,17 @@ async def bind_pods(tools: Tools, action: act.BindPods) -> Outcome:
     }
 
     async def bind(one: act.Assignment) -> None:
-        if not tools.caches.has_node(one.node_name):
-            raise _taken(f"node {one.node_name} is gone")
-        if one.wait is not None:
-            await _ask_for_volumes(tools, one.pod, one.node_name, one.wait)
-            return
-        closed = await tools.gate.why_not_bind_among(one.node_name, counted[one.node_name])
+        node = one.node_name
+        if not tools.caches.has_node(node):
+            raise _taken(f"node {node} is gone")
+        look = tools.gate.why_not_bind_among(node, counted[node]) if one.wait is None else tools.gate.why_gone(node)
+        closed = await look
         if closed is not None:
             raise _taken(closed.reason)
-        await _bind(tools, one.pod, one.node_name)
+        if one.wait is not None:
+            await _ask_for_volumes(tools, one.pod, node, one.wait)
+        else:
+            await _bind(tools, one.pod, node)
 
     together = (each for assignments in by_node.values() for each in assignments)
     return await _each(tools, together, action.at_once, bind)
