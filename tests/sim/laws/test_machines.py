@@ -11,13 +11,13 @@ from growth.model.labels import Labels
 from growth.model.node import POOL_LABEL
 from growth.model.offering import CLUSTER_LABEL, REQUEST_UID_LABEL
 from growth.providers.simulated import NodeTemplate
-from growth.sim.apiserver.objects import node_pool
+from growth.sim.apiserver.objects import node, node_pool
 from growth.sim.clock import run_virtual
 from growth.sim.cluster import Cluster
 from growth.sim.faults.duration import Duration
 from growth.sim.faults.kinds import LateEffect
 from growth.sim.laws import Judge
-from growth.sim.laws.machines import removal_is_written_first
+from growth.sim.laws.machines import only_ours, removal_is_written_first
 from growth.sim.laws.witness import REMOVAL, Witness
 
 
@@ -73,5 +73,28 @@ def test_a_provider_may_delete_late_what_it_was_asked_for_in_time(phase: str, as
         await asyncio.sleep(100)
         witness.sent_at[f"delete {server.server_id}"] = asked_at
         return removal_is_written_first(witness, server)
+
+    assert (run_virtual(run()) is not None) is is_broken
+
+
+@pytest.mark.parametrize(("asked_after_seconds", "is_broken"), [(0.0, False), (20.0, True), (None, True)])
+def test_a_user_who_deletes_a_node_takes_no_removal_back_that_was_under_way(
+    asked_after_seconds: float | None, is_broken: bool
+) -> None:
+    async def run() -> str | None:
+        cluster = Cluster("by hand")
+        witness = Witness(cluster)
+        labels = Labels({CLUSTER_LABEL: witness.cluster_id})
+        server = await cluster.cloud.create_server("old", "sim-cx33", "fsn1", labels, NodeTemplate())
+        cluster.create(node("old"))
+        about = {"apiVersion": "growth.dev/v1alpha1", "kind": "NodeRemovalRequest", "metadata": {"name": "old"}}
+        spec = {"nodeName": "old", "pool": "default", "reason": "Empty", "machineID": server.server_id}
+        for seconds in (0.0, 10.0, 20.0):
+            if seconds == asked_after_seconds:
+                cluster.create({**about, "spec": spec})
+            if seconds == 10.0:
+                cluster.delete("Node", "old")
+            await asyncio.sleep(10)
+        return only_ours(witness, cluster.shop.servers[server.server_id])
 
     assert (run_virtual(run()) is not None) is is_broken

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Final
 
@@ -282,10 +283,14 @@ def live_before_delete(witness: Witness, server: Server) -> Complaint:
 
 
 def only_ours(witness: Witness, server: Server) -> Complaint:
-    """S7: a delete names a machine of ours, recorded by its id."""
+    """S7: a delete names a machine of ours, recorded by its id. One whose Node a user deleted is left alone, unless its
+    removal was under way: whoever deletes a Node that is going takes nothing back.
+    """
     if server not in witness.our_servers():
         return f"machine {server.name} ({server.server_id}) is not ours: {server.labels}"
-    if server.name in witness.abandoned:
+    removal, deleted_at = witness.removal_of(server), witness.abandoned.get(server.name)
+    asked_at = math.inf if removal is None else parse_instant(removal["metadata"]["creationTimestamp"]) - START_OF_TIME
+    if deleted_at is not None and asked_at > deleted_at:
         return f"machine {server.name} is deleted, though a user deleted its Node and nobody asked for this"
     return None
 

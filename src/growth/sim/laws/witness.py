@@ -74,7 +74,7 @@ class Witness:
         self.owner_of: dict[Key, str] = {}  # pods, also those that are gone → UID of their controller
         self.meddled_at: dict[str, float] = {}  # nodes: when a user last changed them
         self.erased: dict[str, None] = {}  # NodeRequests that a user deleted: what growth could know after a restart
-        self.abandoned: dict[str, None] = {}  # machines that served and whose node a user deleted by hand
+        self.abandoned: dict[str, float] = {}  # machines that served and whose node a user deleted by hand, and when
         self.is_catalogue_wrong = False  # machines are smaller than it says: what was planned onto one may not fit
         self.live_reads: dict[str, float] = {}  # what growth read live, and when
         self.scaled, self.patience, self.lately = Scaled(), Patience(), Lately()
@@ -154,7 +154,7 @@ class Witness:
         if write.type == "DELETED" and write.actor == "user":
             request = self.cluster.store.read(REQUEST, write.key[1])
             if request is None or (request.get("status") or {}).get("phase") == "Ready":  # else its request says more
-                self.abandoned[write.key[1]] = None
+                self.abandoned[write.key[1]] = self.now
         elif write.actor == "user":
             self.meddled_at[write.key[1]] = self.now
         elif write.type == "ADDED":  # its kubelet registered it again
