@@ -150,12 +150,16 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """No thread sleeps in a selector, so none needs waking."""
 
 
-def run_virtual(work: Coroutine[Any, Any, Result], on_leap: Callable[[float], None] | None = None) -> Result:
+def run_virtual(
+    work: Coroutine[Any, Any, Result],
+    on_leap: Callable[[float], None] | None = None,
+    make_loop: Callable[[], VirtualLoop] = VirtualLoop,
+) -> Result:
     """Run to the end in virtual time, on a fresh loop; a failure in any callback is raised. However it ends, no task is
     left behind: it would wake when it is collected, in the middle of something else. `on_leap` hears of every move of
     the clock before it is made, and may wait, or raise to end it all.
     """
-    loop = VirtualLoop()
+    loop = make_loop()
     if on_leap is not None:
         loop.on_leap = on_leap
     try:

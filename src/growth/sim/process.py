@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from growth.controllers.growth import Growth, Installation
 from growth.kube.api.client import Client
 from growth.kube.api.transport import NeverSent, Request, Response, Transport, Withheld
-from growth.kube.election import Election
+from growth.kube.election import Election, LeaseSettings
 from growth.model.labels import Labels
 from growth.model.offering import Offering
 from growth.providers.contract import Provider
@@ -118,8 +118,8 @@ class CloudDoor:
 
 
 class GrowthProcess:
-    """One life of growth. `transport` may be a faulty one; the default is the API server itself. One that is elected
-    acts only while it holds the Lease.
+    """One life of growth. `transport` may be a faulty one; the default is the API server itself. One with a
+    `lease` acts only while it holds that.
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class GrowthProcess:
         cloud: CloudApi | None = None,
         provider_for: Callable[[Client, Runtime], Provider] | None = None,
         *,
-        is_elected: bool = False,
+        lease: LeaseSettings | None = None,
     ) -> None:
         self.cluster, self.life = cluster, life
         self.runtime = SimRuntime(f"{cluster.seed}/growth/{life}", solve_seconds=0.05)
@@ -139,7 +139,7 @@ class GrowthProcess:
         name = cluster.world.catalogue.provider
         opens = provider_for or (lambda _client, runtime: SimulatedProvider(door, runtime, name, door.credentials))
         self.door = ApiDoor(transport or cluster.api, self.runtime)
-        self.election = Election(self.door, self.runtime, f"growth-{life}") if is_elected else None
+        self.election = Election(self.door, self.runtime, f"growth-{life}", lease) if lease else None
         fence = self.election.fence if self.election else None
         self.growth = Growth(self.door, self.runtime, opens, installation, fence)
         self._running: Spawned | None = None

@@ -153,7 +153,7 @@ class ScenarioRun:
             installation,
             self._lives,
             provider_for=self._hetzner.provider_for() if self._hetzner else None,
-            is_elected=self.scenario.replicas > 1,
+            lease=LeaseSettings() if self.scenario.replicas > 1 else None,
         )
         door = FaultyApi(self.cluster.api, process.runtime, self.faults.active, number)
         door.on_read = self.witness.hear_read

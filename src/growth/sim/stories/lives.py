@@ -90,10 +90,10 @@ class Lives:
     def _start(self, number: int) -> None:
         belong_to_no_term()  # a new process inherits nothing from the call that its predecessor died in
         self.count += 1
-        is_elected = len(self._replicas) > 1
+        lease = LeaseSettings() if len(self._replicas) > 1 else None
         installation = Installation(settings=self._settings)
         opens = self._provider_for
-        process = GrowthProcess(self._cluster, installation, self.count, provider_for=opens, is_elected=is_elected)
+        process = GrowthProcess(self._cluster, installation, self.count, provider_for=opens, lease=lease)
         self._replicas[number] = process
         faults = self._adversity.schedule.active
         behind = FaultyApi(self._cluster.api, process.runtime, faults, number)
