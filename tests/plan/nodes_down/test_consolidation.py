@@ -281,6 +281,11 @@ def test_a_pool_that_no_longer_wants_it_takes_the_mark_off() -> None:
     assert [type(action) for action in decision.actions] == [UnmarkScaleDown]
 
 
+def test_a_strangers_node_with_the_taint_of_a_mark_is_not_touched() -> None:
+    foreign = replace(emptying("a"), pool="")
+    assert plan(cluster([foreign, *nodes("b")], [works("p", "a")])).actions == ()
+
+
 def test_scale_down_leaves_the_mark_of_consolidation_alone() -> None:
     snapshot = cluster([emptying("a"), *nodes("b")], two_to_one())
     assert scale_down.plan(snapshot, scale_down.Ledger(), SETTINGS).actions == ()
