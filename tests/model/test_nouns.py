@@ -43,8 +43,9 @@ def test_keys_are_namespace_and_name() -> None:
 def test_a_node_knows_whether_it_is_marked_or_starting_and_its_labels_do_not_say_its_pool() -> None:
     node = Node("a", Labels({POOL_LABEL: "web"}), taints=(STARTUP_TAINT,))
     assert (node.pool, node.is_starting, node.is_marked) == ("", True, False)
-    assert Node("a", taints=(SCALE_DOWN_TAINT,)).is_marked
-    assert Node("a", annotations=Labels({SCALE_DOWN_AT: "2026-03-29T01:30:00Z"})).is_marked
+    assert Node("a", pool="web", taints=(SCALE_DOWN_TAINT,)).is_marked
+    assert Node("a", pool="web", annotations=Labels({SCALE_DOWN_AT: "2026-03-29T01:30:00Z"})).is_marked
+    assert not Node("a", taints=(SCALE_DOWN_TAINT,)).is_marked, "a stranger's"
     assert Node("a").pool == ""
 
 

@@ -54,8 +54,8 @@ class Node(Struct, frozen=True, gc=False):
 
     @property
     def is_marked(self) -> bool:
-        """Marked for scale-down, not yet in removal."""
-        return SCALE_DOWN_AT in self.annotations or self._has_taint(SCALE_DOWN_TAINT.key)
+        """Marked for scale-down, not yet in removal. On a stranger's node the same taint is a taint like any other."""
+        return bool(self.pool) and (SCALE_DOWN_AT in self.annotations or self._has_taint(SCALE_DOWN_TAINT.key))
 
     @property
     def is_starting(self) -> bool:

@@ -91,3 +91,9 @@ def test_other_taints_stay_when_a_mark_is_taken_off() -> None:
 )
 def test_a_mark_without_all_its_parts_or_far_in_the_future_is_damaged(mark: Mark, is_damaged: bool) -> None:
     assert mark.is_damaged(NOW, 30.0) == is_damaged
+
+
+def test_the_taint_of_a_mark_on_a_strangers_node_is_a_taint_like_any_other() -> None:
+    foreign = replace(marked(OTHER, EMPTYING), pool="")
+    assert mark_of(foreign) is None
+    assert without_mark(foreign) == foreign

@@ -118,7 +118,10 @@ TABLE: dict[str, tuple[list[Pod], list[Node], tuple[Pod, ...], str]] = {
         [moved()], [node("a", is_unschedulable=True), node("b", is_ready=False)], (), "BLOCK, no_nodes",
     ),
     "only a marked node, whatever is tolerated": (
-        [moved(tolerations=(ANY,))], [node("a", taints=(SCALE_DOWN_TAINT,))], (), "BLOCK, no_nodes",
+        [moved(tolerations=(ANY,))], [node("a", pool="web", taints=(SCALE_DOWN_TAINT,))], (), "BLOCK, no_nodes",
+    ),
+    "only a stranger's node with that taint, which is tolerated": (
+        [moved(tolerations=(ANY,))], [node("a", taints=(SCALE_DOWN_TAINT,))], (), "ALLOW",
     ),
     "host port taken everywhere": (
         [moved(host_ports=(HostPort(80),))], [node("a"), node("b")],

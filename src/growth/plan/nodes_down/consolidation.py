@@ -78,9 +78,7 @@ def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Led
 
 
 def _own_mark(name: str, snapshot: Snapshot) -> Mark | None:
-    """A stranger's node is not ours to touch, whatever taints it has."""
-    node = snapshot.nodes[name]
-    mark = mark_of(node) if node.pool and name not in snapshot.removals else None
+    mark = None if name in snapshot.removals else mark_of(snapshot.nodes[name])
     return mark if mark is not None and mark.owner == CONSOLIDATION else None
 
 

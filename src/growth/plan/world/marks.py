@@ -83,4 +83,6 @@ def unmark_node(node: Node) -> UnmarkScaleDown:
 
 def without_mark(node: Node) -> Node:
     """The node without the taint of a mark; other taints stay."""
+    if not node.is_marked:
+        return node
     return replace(node, taints=tuple(taint for taint in node.taints if taint.key != SCALE_DOWN_TAINT.key))
