@@ -44,7 +44,9 @@ class Evictability:
         return next(filter(None, (ask(pod) for pod in sorted(pods, key=lambda each: each.key))), None)
 
     def why_not(self, pod: Pod) -> Block | None:
-        return self.why_not_now(pod) or self.why_never(pod)
+        if pod.deleted_at is not None:
+            return None
+        return self._why_protected(pod) or self._why_over_budget(pod) or self._why_lost(pod)
 
     def why_not_now(self, pod: Pod) -> Block | None:
         """A wish, or a budget: both may change."""

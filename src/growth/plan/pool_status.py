@@ -24,7 +24,7 @@ machine that the provider shows, holds it up for `machineCollectionGraceSeconds`
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -60,8 +60,8 @@ from growth.plan.world.limits import (
 )
 from growth.plan.world.machines import claimed_pool, pool_of_machine
 from growth.plan.world.market import struck_out
-from growth.plan.world.nodes import is_being_emptied, is_disrupted, was_kept
-from growth.plan.world.pools import longest_window_seconds, offerings_of, why_not_buying
+from growth.plan.world.nodes import disrupted_nodes, is_being_emptied, was_kept
+from growth.plan.world.pools import longest_window_seconds, nodes_by_pool, offerings_of, why_not_buying
 from growth.plan.world.schedule import why_no_schedule
 from growth.plan.world.trials import MEMORY_SECONDS, Standing, as_written, standings
 from growth.plan.world.turn import Conditions, Turn, about, instant_of, retry_after, seen, without_times
@@ -76,7 +76,9 @@ class Ledger(Struct, frozen=True):
 
 
 def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:
-    present = members(snapshot)
+    present: dict[str, list[Member]] = {}
+    for member in members(snapshot):
+        present.setdefault(member.pool, []).append(member)
     left = allowances_now(snapshot, settings)
     struck = struck_out(snapshot.requests.values(), snapshot.now, settings.unmet_seconds)
     turn, brake, trusted = Turn(), Brake(snapshot), standings(snapshot)
@@ -86,7 +88,9 @@ def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Led
         turn.do(*_finalizer(pool, snapshot, settings, turn))
         turn.wake(trusted[name].wakes_at(snapshot.now))
         turn.tell(*_failing(pool, trusted[name]))
-        view = _View(pool, snapshot, settings, present, left, frozenset(struck), (why_braked, trusted[name]))
+        view = _View(
+            pool, snapshot, settings, present.get(name, ()), left, frozenset(struck), (why_braked, trusted[name])
+        )
         status = view.status()
         if without_times(status) != without_times(pool.status):
             turn.do(WriteNodePoolStatus(seen(pool), status))
@@ -165,6 +169,19 @@ def with_past(
     return ({**pools, **told} if told else pools), kept
 
 
+def _nodes_by_place(snapshot: Snapshot) -> Counter[tuple[str, str, str]]:
+    """How many there are, by pool, offering and location."""
+
+    def location(name: str) -> str:
+        machine, request = snapshot.machines.get(name), snapshot.requests.get(name)
+        return machine.location if machine is not None else request.spec.location if request is not None else ""
+
+    def count() -> Counter[tuple[str, str, str]]:
+        return Counter((node.pool, node.offering, location(node.name)) for node in snapshot.nodes.values())
+
+    return snapshot.memo.recall("nodes by place", (snapshot.nodes, snapshot.machines, snapshot.requests), count)
+
+
 class _View:
     """One pool, and what its status says."""
 
@@ -173,13 +190,13 @@ class _View:
         pool: NodePool,
         snapshot: Snapshot,
         settings: Settings,
-        present: tuple[Member, ...],
+        present: Sequence[Member],
         left: tuple[Allowance, ...],
         struck: frozenset[tuple[str, str]],
         held: tuple[str, Standing],
     ) -> None:
         self.pool, self.snapshot, self.settings = pool, snapshot, settings
-        self.members = [member for member in present if member.pool == pool.name]
+        self.members = present
         self.left = [allowance for allowance in left if allowance.pool in ("", pool.name)]
         self.struck, (self.why_braked, self.standing) = struck, held
         self.offerings = offerings_of(pool, snapshot.offerings)
@@ -188,14 +205,14 @@ class _View:
 
     def status(self) -> NodePoolStatus:
         name, snapshot = self.pool.name, self.snapshot
-        nodes = {node.name: node for node in snapshot.nodes.values() if node.pool == name}
+        nodes = nodes_by_pool(snapshot).get(name, ())
         ordered = [each for each in snapshot.requests.values() if each.spec.pool == name]
-        recorded_since, disrupted = self._disrupted(nodes.values())
+        recorded_since, disrupted = self._disrupted()
         return NodePoolStatus(
             nodes=len(nodes),
-            in_flight=sum(request.name not in nodes for request in ordered if request.is_in_flight),
+            in_flight=sum(not self._has_node(request.name) for request in ordered if request.is_in_flight),
             price_per_hour=price_text(self._price_per_hour),
-            offerings=self._offerings(nodes.values())[:_MOST_OFFERINGS],
+            offerings=self._offerings()[:_MOST_OFFERINGS],
             conditions=self._conditions(),
             observed_generation=self.pool.generation,
             trials=as_written(self.pool, self.standing.trials, snapshot.now, self._credentials),
@@ -203,6 +220,10 @@ class _View:
             recorded_since=format_instant(recorded_since),
             disrupted=disrupted,
         )
+
+    def _has_node(self, name: str) -> bool:
+        node = self.snapshot.nodes.get(name)
+        return node is not None and node.pool == self.pool.name
 
     @property
     def _price_per_hour(self) -> float:
@@ -221,10 +242,11 @@ class _View:
         price = self._price_per_hour if snapshot.offerings else None
         return exempt_now(self.pool, self.settings, len(self.members), price)
 
-    def _disrupted(self, nodes: Iterable[Node]) -> tuple[float, tuple[DisruptedNode, ...]]:
+    def _disrupted(self) -> tuple[float, tuple[DisruptedNode, ...]]:
         """Since when they are known, and which: those that are still there first, then the newest."""
         now, snapshot, before = self.snapshot.now, self.snapshot, self.pool.status
-        names = {each.name for each in before.disrupted} | {each.name for each in nodes if is_disrupted(each, snapshot)}
+        names = {each.name for each in before.disrupted}
+        names |= {node.name for node in disrupted_nodes(snapshot) if node.pool == self.pool.name}
         went = {each.name: self._not_from_future(each.gone_at) for each in before.disrupted}
         emptied = {each.name for each in before.disrupted if each.emptied}
         emptied |= {name for name in names if is_being_emptied(name, snapshot)}
@@ -248,17 +270,12 @@ class _View:
         at, now = instant_of(text), self.snapshot.now
         return now if at is None or is_from_future(now, at) else at
 
-    def _offerings(self, nodes: Iterable[Node]) -> tuple[OfferingStatus, ...]:
-        counts = Counter((node.offering, self._location(node.name)) for node in nodes)
-        found = []
+    def _offerings(self) -> tuple[OfferingStatus, ...]:
+        name, counts, found = self.pool.name, _nodes_by_place(self.snapshot), []
         for each in sorted(self.offerings, key=lambda each: (each.name, each.location)):
-            count, price = counts[each.name, each.location], price_text(each.price_per_hour)
+            count, price = counts[name, each.name, each.location], price_text(each.price_per_hour)
             found.append(OfferingStatus(each.name, each.location, self._state(each), price, count))
         return tuple(found)
-
-    def _location(self, name: str) -> str:
-        machine, request = self.snapshot.machines.get(name), self.snapshot.requests.get(name)
-        return machine.location if machine is not None else request.spec.location if request is not None else ""
 
     def _state(self, offering: Offering) -> str:
         if not offering.is_available:

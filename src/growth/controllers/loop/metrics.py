@@ -202,11 +202,13 @@ class Metrics:
         """Set the gauges of what there is now; what is no longer there disappears."""
         for gauge in (self.nodes, self.price, self.requests, self.removals):
             gauge.clear()
-        prices = Prices(snapshot)
+        prices, found = Prices(snapshot), dict[tuple[str, str], list[float]]()
         for node in snapshot.nodes.values():
             if node.pool:
-                self.nodes.labels(node.pool, node.offering).inc()
-                self.price.labels(node.pool, node.offering).inc(prices.price(node))
+                found.setdefault((node.pool, node.offering), []).append(prices.price(node))
+        for kind, spent in found.items():
+            self.nodes.labels(*kind).set(len(spent))
+            self.price.labels(*kind).set(sum(spent))
         self._count_in_vain(snapshot)
         for phase in get_args(RequestPhase):
             self.requests.labels(phase)

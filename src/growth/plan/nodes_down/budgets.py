@@ -29,8 +29,8 @@ from growth.model.node import Node
 from growth.model.nodepool import DisruptionBudget, NodePool
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
-from growth.plan.world.nodes import NodeState, is_being_emptied, is_disrupted, was_kept
-from growth.plan.world.pools import longest_window_seconds, window_seconds
+from growth.plan.world.nodes import disrupted_nodes, is_being_emptied, state_of, was_kept
+from growth.plan.world.pools import longest_window_seconds, nodes_by_pool, window_seconds
 from growth.plan.world.schedule import ScheduleError, UnknownTimeZoneError, read_schedule
 from growth.plan.world.turn import instant_of
 
@@ -55,7 +55,7 @@ def with_moment(recent: Recent, snapshot: Snapshot, settings: Settings) -> Recen
     """What is remembered after one more look; without nodes whose mark or removal was taken back before any pod had to
     leave.
     """
-    now, disrupted = snapshot.now, _disrupted_now(snapshot)
+    now, disrupted = snapshot.now, disrupted_nodes(snapshot)
     known_since = recent.known_since if 0.0 < recent.known_since <= now else now
     if not recent.seen and not disrupted and not any(pool.status.disrupted for pool in snapshot.pools.values()):
         return Recent(known_since)
@@ -73,15 +73,6 @@ def with_moment(recent: Recent, snapshot: Snapshot, settings: Settings) -> Recen
     counted = {name for name in seen if name in emptied or not was_kept(name, snapshot)}
     seen = {name: each for name, each in seen.items() if each[1] > oldest and name in counted}
     return Recent(known_since, seen, frozenset(emptied & seen.keys()))
-
-
-def _disrupted_now(snapshot: Snapshot) -> tuple[Node, ...]:
-    """Four rows ask at each look, so the answer is kept in the memo."""
-    made_from = (snapshot.nodes, snapshot.removals, snapshot.pods_by_node)
-    nodes = snapshot.nodes.values()
-    return snapshot.memo.recall(
-        "disrupted nodes", made_from, lambda: tuple(each for each in nodes if is_disrupted(each, snapshot))
-    )
 
 
 def _is_over(name: str, snapshot: Snapshot) -> bool:
@@ -109,8 +100,12 @@ def disruptions_left(
     """By the strictest budget that holds now. To a repair a node that is not Ready is disrupted already: it does not
     count before it is drained.
     """
-    nodes = [node for node in snapshot.nodes.values() if _pool_of(node, snapshot) == pool.name]
-    used = {node.name for node in nodes if _uses_up(node, snapshot, is_repair=is_repair)}
+    by_pool = nodes_by_pool(snapshot)
+    stray = (node for node in by_pool.get("", ()) if _pool_of(node, snapshot) == pool.name)
+    nodes = {node.name: node for node in (*by_pool.get(pool.name, ()), *stray)}
+    leaving = {node.name for node in disrupted_nodes(snapshot)}
+    leaving |= {name for name in snapshot.removals if state_of(name, snapshot).is_draining}
+    used = {name for name, node in nodes.items() if name in leaving or not (node.is_ready or is_repair)}
     lefts = []
     for budget in budgets_now(pool, snapshot.now):
         since = snapshot.now - window_seconds(budget, settings)
@@ -118,12 +113,6 @@ def disruptions_left(
         gone = {name for name in lately if name not in snapshot.nodes or name in recent.emptied}
         lefts.append(_allowed(budget.nodes, len(nodes)) - len(used | gone))
     return max(0, min(lefts, default=len(nodes)))
-
-
-def _uses_up(node: Node, snapshot: Snapshot, *, is_repair: bool) -> bool:
-    if not node.is_ready and not is_repair:
-        return True
-    return NodeState(node, snapshot.removals.get(node.name)).is_draining or is_disrupted(node, snapshot)
 
 
 def budgets_now(pool: NodePool, now: float) -> list[DisruptionBudget]:

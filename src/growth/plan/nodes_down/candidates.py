@@ -13,6 +13,7 @@ as long; an attempt that worked ends the sequence.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from functools import cached_property
 from typing import Final
 
 from msgspec import Struct
@@ -102,8 +103,13 @@ class Candidates:
 
     def disruption(self, node: Node) -> float:
         """What emptying it costs: its pods, and a little for each virtual pod that loses its place."""
-        virtual = place_buffers(self._snapshot, self._settings).by_node.get(node.name, {})
-        return len(working_pods(self._snapshot, node.name)) + _VIRTUAL_POD_COST * sum(virtual.values())
+        virtual = self._virtual_pods.get(node.name)
+        cost = _VIRTUAL_POD_COST * sum(virtual.values()) if virtual else 0.0
+        return len(working_pods(self._snapshot, node.name)) + cost
+
+    @cached_property
+    def _virtual_pods(self) -> Mapping[str, Mapping[str, int]]:
+        return place_buffers(self._snapshot, self._settings).by_node
 
 
 # -------------------------------------------------------------------------------------------- rests

@@ -39,7 +39,7 @@ from growth.plan.nodes_down.what_if import Emptying
 from growth.plan.world.brake import Brake
 from growth.plan.world.machines import CONSOLIDATED, removal_of_node
 from growth.plan.world.marks import CONSOLIDATION, Mark, mark_node, mark_of, unmark_node
-from growth.plan.world.nodes import delay_seconds, is_paused, state_of, working_pods
+from growth.plan.world.nodes import delay_seconds, going_nodes, is_paused, state_of, working_pods
 from growth.plan.world.swaps import swaps
 from growth.plan.world.turn import Turn, about, retry_at, sooner
 from growth.solver.reasons import Block
@@ -63,8 +63,7 @@ def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Led
     ledger = _remembered(ledger, snapshot, settings)
     if not snapshot.pools or not snapshot.buffers.is_known:
         return Decision(ledger, again_at=now + _RETRY_SECONDS if snapshot.pools else None)
-    marked = sorted(name for name, node in snapshot.nodes.items() if node.is_marked)
-    marks = {name: mark for name in marked if (mark := _own_mark(name, snapshot)) is not None}
+    marks = {name: mark for name in going_nodes(snapshot) if (mark := _own_mark(name, snapshot)) is not None}
     has_due = any((mark.due_at or now) <= now for mark in marks.values())
     if not has_due and not is_due(now, ledger.looked_at, interval):
         return Decision(ledger, again_at=sooner(ledger.looked_at + interval, *(mark.due_at for mark in marks.values())))

@@ -35,7 +35,7 @@ from msgspec.structs import replace
 from growth.model.action import CreateNodeRequest
 from growth.model.node import Node
 from growth.model.noderequest import NodeRequest
-from growth.model.pod import Owner, Pod
+from growth.model.pod import Owner, Pod, PodShape
 from growth.model.resources import PODS
 from growth.model.settings import Settings
 from growth.model.snapshot import DaemonSet, Snapshot
@@ -124,14 +124,14 @@ class _Asking:
         self._rooms = tuple(_closed(room) for room in _all_rooms(snapshot, self._kept))
         self._index = {room.node.name: index for index, room in enumerate(self._rooms)}
         self._classes: dict[DemandClass, int] = {}
+        self._known: dict[PodShape, int] = {}  # the classes of shapes
         self._reader = PoolReader(snapshot.pools, snapshot.offerings)
 
     def leaving(self, node: Node, price: float, disruption: float) -> Leaving:
         counts: dict[int, int] = {}
         for pod in working_pods(self._snapshot, node.name):
             if pod.deleted_at is None:
-                match, wished = self._reader.read(pod.shape)
-                number = self._number(DemandClass(wished, 1, match.names))
+                number = self._number_of(pod.shape)
                 counts[number] = counts.get(number, 0) + 1
         for spare in self._kept.buffers:
             held = self._kept.by_node.get(node.name, {}).get(spare.key, 0)
@@ -142,6 +142,13 @@ class _Asking:
         priority = (pool.spec.priority, 0 if listed is None else listed.priority)
         contents = tuple(sorted(counts.items()))
         return Leaving(self._index[node.name], node.pool, offering, price, contents, disruption, priority)
+
+    def _number_of(self, shape: PodShape) -> int:
+        known = self._known.get(shape)
+        if known is None:
+            match, wished = self._reader.read(shape)
+            known = self._known[shape] = self._number(DemandClass(wished, 1, match.names))
+        return known
 
     def _number(self, demand: DemandClass) -> int:
         return self._classes.setdefault(demand, len(self._classes))

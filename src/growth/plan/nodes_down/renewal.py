@@ -81,8 +81,8 @@ def _due(snapshot: Snapshot, settings: Settings, recent: Recent) -> list[Node]:
         name: 0 if name in awaiting else _left(name, snapshot, settings, recent, under_way) for name in snapshot.pools
     }
     found: list[Node] = []
-    for node in sorted(snapshot.nodes.values(), key=lambda each: (each.created_at, each.name)):
-        if node.name in under_way or not _must_go(node, snapshot, settings) or left[node.pool] <= 0:
+    for node in _those_that_must_go(snapshot, settings):
+        if node.name in under_way or left[node.pool] <= 0:
             continue
         left[node.pool] -= 1
         found.append(node)
@@ -99,6 +99,20 @@ def _left(name: str, snapshot: Snapshot, settings: Settings, recent: Recent, und
     old = (snapshot.nodes[each] for each in under_way if each in snapshot.nodes)
     unmarked = sum(node.pool == name and not node.is_marked for node in old)
     return disruptions_left(pool, snapshot, settings, recent) - unmarked
+
+
+def _those_that_must_go(snapshot: Snapshot, settings: Settings) -> tuple[Node, ...]:
+    """The oldest first. Every node is looked at, so the answer is kept in the memo: a look asks twice."""
+
+    def look() -> tuple[Node, ...]:
+        found = (node for node in snapshot.nodes.values() if _must_go(node, snapshot, settings))
+        return tuple(sorted(found, key=lambda each: (each.created_at, each.name)))
+
+    made_from = (
+        settings, snapshot.nodes, snapshot.pods_by_node, snapshot.pools, snapshot.requests, snapshot.removals,
+        snapshot.machines,
+    )  # fmt: skip
+    return snapshot.memo.recall_now("nodes that must be replaced", snapshot.now, made_from, look, most=1)
 
 
 def _must_go(node: Node, snapshot: Snapshot, settings: Settings) -> bool:
@@ -179,7 +193,7 @@ def _plan_answer(
 
 def _wake_again(snapshot: Snapshot, settings: Settings, turn: Turn) -> None:
     """Soon, while any node must go; else when the next one has grown old."""
-    if any(_must_go(node, snapshot, settings) for node in snapshot.nodes.values()):
+    if _those_that_must_go(snapshot, settings):
         turn.wake(snapshot.now + _LOOK_SECONDS)
         return
     for node in snapshot.nodes.values():

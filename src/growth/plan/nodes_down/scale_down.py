@@ -19,7 +19,7 @@ nearly over."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from msgspec import Struct
@@ -28,6 +28,7 @@ from msgspec.structs import replace
 from growth.model.decision import Decision, Note
 from growth.model.node import Node
 from growth.model.nodepool import ORPHAN_NODES, NodePool
+from growth.model.pod import Pod
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.buffers.placement import BufferPlacement, look_seconds, place_buffers
@@ -67,7 +68,7 @@ def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Led
         return Decision(ledger, again_at=snapshot.now + _RETRY_SECONDS)  # which nodes they need is not known yet
     look = _Look(snapshot, replace(ledger, recent=with_moment(ledger.recent, snapshot, settings)), settings)
     prices = Prices(snapshot)
-    ours = [node for node in snapshot.nodes.values() if _is_worth_a_look(node, snapshot)]
+    ours = [node for node in _those_not_at_work(snapshot) if _is_worth_a_look(node, snapshot)]
     for node in sorted((each for each in ours if each.is_marked), key=lambda each: each.name):
         look.look_at_marked(node)
     unmarked = (each for each in ours if not each.is_marked)
@@ -76,14 +77,26 @@ def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Led
     return look.decision()
 
 
-def _is_worth_a_look(node: Node, snapshot: Snapshot) -> bool:
+def _those_not_at_work(snapshot: Snapshot) -> Iterator[Node]:
     """Most nodes work, are not marked and need not go: they are passed over quickly."""
+
+    def look() -> frozenset[str]:
+        living = {name for name, pool in snapshot.pools.items() if pool.deleted_at is None}
+        nodes = snapshot.nodes.items()
+        return frozenset(name for name, node in nodes if node.pool in living and node.is_ready and not node.is_marked)
+
+    unremarkable = snapshot.memo.recall("unremarkable nodes", (snapshot.nodes, snapshot.pools), look)
+    busy = snapshot.memo.recall_each("busy nodes", snapshot.pods_by_node, _are_at_work)
+    return (node for name, node in snapshot.nodes.items() if name not in unremarkable or not busy.get(name))
+
+
+def _are_at_work(pods: tuple[Pod, ...]) -> bool:
+    return any(pod.counts_as_work and pod.deleted_at is None for pod in pods)
+
+
+def _is_worth_a_look(node: Node, snapshot: Snapshot) -> bool:
     pool = snapshot.pools.get(node.pool)
     if pool is None:
-        return False
-    must_go = pool.deleted_at is not None or not node.is_ready
-    is_busy = any(pod.counts_as_work and pod.deleted_at is None for pod in snapshot.pods_by_node.get(node.name, ()))
-    if is_busy and not must_go and not node.is_marked:
         return False
     is_orphaned = pool.deleted_at is not None and pool.annotations.get(ORPHAN_NODES) == "true"
     is_left_alone = state_of(node.name, snapshot).is_ending or bool(node.malformed) or is_orphaned

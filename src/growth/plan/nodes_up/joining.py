@@ -88,7 +88,7 @@ def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Led
     look.open_nodes_without_a_record()
     look.withdraw_stale_nominations()
     waiting = {pod.uid for pod in snapshot.waiting_pods}
-    starting = {name for name, node in snapshot.nodes.items() if node.is_starting}
+    starting = frozenset(_starting(snapshot))
     after = Ledger(
         {name: at for name, at in look.last_at.items() if name in starting},
         frozenset(pair for pair in ledger.done | look.given_up if pair[0] in waiting or pair[1] in starting),
@@ -98,6 +98,15 @@ def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Led
         frozenset(look.filling),
     )
     return look.turn.decision(after)
+
+
+def _starting(snapshot: Snapshot) -> tuple[str, ...]:
+    """The names of nodes that start, in order."""
+
+    def look() -> tuple[str, ...]:
+        return tuple(sorted(name for name, node in snapshot.nodes.items() if node.is_starting))
+
+    return snapshot.memo.recall("starting nodes", (snapshot.nodes,), look)
 
 
 class _Look:
@@ -198,9 +207,9 @@ class _Look:
         and registered again by its kubelet begins anew: it is of growth by its machine.
         """
         snapshot = self._snapshot
-        for name, node in sorted(snapshot.nodes.items()):
-            has_record = name in snapshot.requests or name in snapshot.removals
-            if not node.is_starting or has_record or node.deleted_at is not None or node.malformed:
+        for name in _starting(snapshot):
+            node, has_record = snapshot.nodes[name], name in snapshot.requests or name in snapshot.removals
+            if has_record or node.deleted_at is not None or node.malformed:
                 continue
             machine = snapshot.machines.get(name)
             if is_registered(node) and node.is_ready:

@@ -104,13 +104,19 @@ def _of_expected(expected: Expected) -> Room:
 
 def _of_node(node: Node, snapshot: Snapshot, holding: tuple[Pod, ...]) -> Room:
     """A pod that leaves a node in removal before a machine that is bought now could serve has left."""
-    here, gone_at = snapshot.pods_by_node.get(node.name, ()), snapshot.now + _SOON_SECONDS
-    staying = [pod for pod in here if not pod.is_finished]
-    if node.name in snapshot.removals:
-        staying = [pod for pod in staying if pod.deleted_at is None or pod.deleted_at > gone_at]
-    shapes = [pod.shape for pod in (*staying, *holding)]
-    is_open = state_of(node.name, snapshot).takes_pods
-    return Room(_soon(node), _counted(shapes), "marked" if node.is_marked else "node", is_open=is_open)
+    name, gone_at = node.name, snapshot.now + _SOON_SECONDS
+    contents = snapshot.memo.recall_each("shapes on nodes", snapshot.pods_by_node, _shapes_among).get(name, ())
+    if holding or name in snapshot.removals:
+        here = (pod for pod in snapshot.pods_by_node.get(name, ()) if not pod.is_finished)
+        is_emptied = name in snapshot.removals
+        staying = (pod for pod in here if not is_emptied or pod.deleted_at is None or pod.deleted_at > gone_at)
+        contents = _counted(pod.shape for pod in (*staying, *holding))
+    is_open = state_of(name, snapshot).takes_pods
+    return Room(_soon(node), contents, "marked" if node.is_marked else "node", is_open=is_open)
+
+
+def _shapes_among(pods: tuple[Pod, ...]) -> tuple[tuple[PodShape, int], ...]:
+    return _counted(pod.shape for pod in pods if not pod.is_finished)
 
 
 def _soon(node: Node) -> Node:

@@ -15,6 +15,7 @@ Whether it stays or goes: `NodeState`, a table of questions.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Final
 
@@ -124,6 +125,15 @@ def state_of(name: str, snapshot: Snapshot) -> NodeState:
     return NodeState(snapshot.nodes.get(name), snapshot.removals.get(name))
 
 
+def going_nodes(snapshot: Snapshot) -> tuple[str, ...]:
+    """The names of nodes that are going, in order."""
+
+    def look() -> tuple[str, ...]:
+        return tuple(sorted(name for name in snapshot.nodes if state_of(name, snapshot).is_going))
+
+    return snapshot.memo.recall("going nodes", (snapshot.nodes, snapshot.removals), look)
+
+
 def readiness_wait_seconds(pool: NodePool | None, settings: Settings) -> float:
     """How long a machine may take until its node is Ready."""
     chosen = None if pool is None else pool.spec.readiness_wait_seconds
@@ -144,11 +154,13 @@ def fills_minimum(name: str, snapshot: Snapshot) -> bool:
 
 def staying_by_kind(snapshot: Snapshot) -> dict[Kind, int]:
     """How many nodes of each pool and offering serve and stay."""
-    found: dict[Kind, int] = {}
-    for name, node in snapshot.nodes.items():
-        if node.pool and NodeState(node, snapshot.removals.get(name)).is_staying:
-            found[kind_of(node)] = found.get(kind_of(node), 0) + 1
-    return found
+
+    def count() -> dict[Kind, int]:
+        nodes = snapshot.nodes.items()
+        staying = (node for name, node in nodes if node.pool and state_of(name, snapshot).is_staying)
+        return dict(Counter(map(kind_of, staying)))
+
+    return dict(snapshot.memo.recall("staying nodes by kind", (snapshot.nodes, snapshot.removals), count))
 
 
 # ----------------------------------------------------------------------------------- pool and price
@@ -264,8 +276,10 @@ def is_kept_by_wish(node: Node, reason: str) -> bool:
 
 
 def is_protected_pod(pod: Pod) -> bool:
-    is_kept = any(pod.annotations.get(key) == "true" for key in _PROTECTED_POD)
-    return is_kept or pod.annotations.get(_SAFE_TO_EVICT) == "false"
+    said = pod.annotations
+    if not said:  # as of most pods
+        return False
+    return said.get(_SAFE_TO_EVICT) == "false" or any(said.get(key) == "true" for key in _PROTECTED_POD)
 
 
 def why_not_idle(node: Node, snapshot: Snapshot, arrival_seconds: float) -> str:
@@ -287,10 +301,12 @@ def why_not_idle(node: Node, snapshot: Snapshot, arrival_seconds: float) -> str:
     return ""
 
 
-def is_disrupted(node: Node, snapshot: Snapshot) -> bool:
-    """Its pods leave, or will."""
-    is_leaving = node.is_marked or NodeState(node, snapshot.removals.get(node.name)).is_draining
-    return is_leaving and bool(working_pods(snapshot, node.name))
+def disrupted_nodes(snapshot: Snapshot) -> tuple[Node, ...]:
+    """Those whose pods leave, or will."""
+
+    states = (state_of(name, snapshot) for name in going_nodes(snapshot))
+    leaving = (state.node for state in states if state.is_marked or state.is_draining)
+    return tuple(node for node in leaving if node is not None and working_pods(snapshot, node.name))
 
 
 def was_kept(name: str, snapshot: Snapshot) -> bool:
@@ -307,7 +323,11 @@ def is_being_emptied(name: str, snapshot: Snapshot) -> bool:
 
 def working_pods(snapshot: Snapshot, node: str) -> tuple[Pod, ...]:
     """Those that keep the node from being idle."""
-    return tuple(pod for pod in snapshot.pods_by_node.get(node, ()) if pod.counts_as_work)
+    return snapshot.memo.recall_each("working pods", snapshot.pods_by_node, _working).get(node, ())
+
+
+def _working(pods: tuple[Pod, ...]) -> tuple[Pod, ...]:
+    return tuple(pod for pod in pods if pod.counts_as_work)
 
 
 def blocking_pods(node_name: str, snapshot: Snapshot) -> tuple[Pod, ...]:

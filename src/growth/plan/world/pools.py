@@ -29,12 +29,12 @@ from growth.model.labels import (
     NodeSelectorTerm,
     Requirement,
 )
-from growth.model.node import OFFERING_LABEL, POOL_LABEL, REQUEST_LABEL, STARTUP_TAINT, Taint
+from growth.model.node import OFFERING_LABEL, POOL_LABEL, REQUEST_LABEL, STARTUP_TAINT, Node, Taint
 from growth.model.nodepool import DEFAULT_POOL, DisruptionBudget, NodePool, PoolTaint, ServerTypeChoice
 from growth.model.offering import Offering
 from growth.model.pod import PodShape
 from growth.model.settings import Settings
-from growth.model.snapshot import DaemonSet
+from growth.model.snapshot import DaemonSet, Snapshot
 from growth.solver.rules.fit import may_run_on
 from growth.solver.rules.selectors import any_term_matches_labels
 
@@ -98,6 +98,18 @@ def _term_allows(term: NodeSelectorTerm, pool: str) -> bool:
 
 def _pool_wishes(terms: Iterable[NodeSelectorTerm]) -> str:
     return " or ".join(str(one) for term in terms for one in term.expressions if one.key == POOL_LABEL)
+
+
+def nodes_by_pool(snapshot: Snapshot) -> Mapping[str, tuple[Node, ...]]:
+    """By the NodePool they belong to; those of none under the empty name."""
+
+    def group() -> dict[str, tuple[Node, ...]]:
+        found: dict[str, list[Node]] = {}
+        for node in snapshot.nodes.values():
+            found.setdefault(node.pool, []).append(node)
+        return {pool: tuple(nodes) for pool, nodes in found.items()}
+
+    return snapshot.memo.recall("nodes by pool", (snapshot.nodes,), group)
 
 
 # -------------------------------------------------------------------------------- what a pool sells

@@ -82,8 +82,10 @@ def has_drifted(node: Node, pool: NodePool, snapshot: Snapshot) -> bool:
     locations = {location.lower() for location in pool.spec.locations}
     if machine is not None and locations and machine.location.lower() not in locations:
         return True
-    written = node.annotations.get(TEMPLATE, "")
-    return has_known_digest(node) and written != template_digest(pool.spec)
+    if not has_known_digest(node):
+        return False
+    digest = snapshot.memo.recall(f"template of NodePool {pool.name}", (pool,), lambda: template_digest(pool.spec))
+    return node.annotations.get(TEMPLATE, "") != digest
 
 
 def has_known_digest(node: Node) -> bool:
