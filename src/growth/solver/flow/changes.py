@@ -20,7 +20,8 @@ from growth.model.labels import Labels
 from growth.model.node import Node
 from growth.model.pod import Pod, PodShape
 from growth.model.snapshot import EMPTY, VolumeWorld
-from growth.solver.flow.fleet import Fleet, counts, looks, parts_of_world
+from growth.solver.flow.fleet import Fleet
+from growth.solver.rules import counts, looks, parts_of_world
 
 MOST_TOLD: Final = 2_000  # nodes and pods in one message: about 10 ms to write it
 _MOST_SHAPES: Final = 20_000

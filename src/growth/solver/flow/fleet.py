@@ -1,14 +1,12 @@
 """Which machines are there, how full is each, and what does a pod dislike about one? Asked by all of `solver/flow`,
 and kept from round to round by `plan/flow/keeper`; `plan/nodes_up/joining` keeps one of the world as it is planned.
 
-`follow` takes in what has changed and nothing else: an index that has followed equals a new one. Nodes that went are
-only taken out; when there are many of them, the index is made again. A fleet changes in place."""
+It follows the cluster as its index does (`solver/rules`), and changes in place."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
-from operator import is_
-from typing import Any, Final
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Final
 
 import numpy as np
 
@@ -19,37 +17,26 @@ from growth.model.resources import CPU, MEMORY, PODS
 from growth.model.scheduler import SchedulerSettings
 from growth.model.snapshot import EMPTY, VolumeWorld
 from growth.solver.arrays import FloatArray, IntArray
-from growth.solver.rules import Neighbours
+from growth.solver.rules import Following, News
 from growth.solver.rules.pod_class import PodClass
 from growth.solver.rules.selectors import any_term_matches
 from growth.solver.rules.taints import count_soft_untolerated
 
 LOAD: Final = (CPU, MEMORY, PODS)  # what makes a machine full
 _NO_WORLD: Final = VolumeWorld()
-_MOST_CLASSES: Final = 20_000  # classes are never forgotten: an index that has seen so many is made again
 
 
-class Fleet:
+class Fleet(Following):
     """Nodes, the pods on them, and their amounts side by side."""
 
     def __init__(self) -> None:
-        self._world: tuple[VolumeWorld, Mapping[str, Labels]] = (_NO_WORLD, EMPTY)
-        self._begin({}, {})
+        super().__init__()
+        self._forget_amounts()
 
-    def _begin(
-        self, nodes: Mapping[str, Node], pods_by_node: Mapping[str, tuple[Pod, ...]], shapes: Iterable[PodShape] = ()
-    ) -> None:
-        pods = [pod for name in nodes for pod in pods_by_node.get(name, ())]
-        self.index = Neighbours(nodes.values(), pods, *self._world, shapes=shapes)
-        self._nodes = dict(nodes)
-        self._pods = {name: pods_by_node.get(name, ()) for name in nodes}
+    def _forget_amounts(self) -> None:
         self._allocatable: FloatArray = np.zeros((len(LOAD), 0))
         self._work: list[int] = []
         self._soft: dict[Hashable, IntArray] = {}
-        self._describe(range(len(self.index.table)))
-        self._work = [_work(self._pods[node.name]) for node in self.index.table.nodes]
-
-    # -------------------------------------------------------------------------- following a cluster
 
     def follow(
         self,
@@ -58,62 +45,24 @@ class Fleet:
         volumes: VolumeWorld = _NO_WORLD,
         namespaces: Mapping[str, Labels] = EMPTY,
         shapes: Iterable[PodShape] = (),
-    ) -> None:
-        """Be as this cluster is. Tuples of pods that are the very same as last time are not looked into."""
-        if self._is_worn_out(nodes, volumes, namespaces):
-            self._world = (volumes, namespaces)
-            self._begin(nodes, pods_by_node, shapes)
-            return
-        self._follow_nodes(nodes)
-        for name in nodes:
-            before, after = self._pods.get(name, ()), pods_by_node.get(name, ())
-            if before is not after:
-                self._follow_pods(name, before, after)
+    ) -> News:
+        news = super().follow(nodes, pods_by_node, volumes, namespaces, shapes)
+        if news.is_anew:
+            self._forget_amounts()
+        self._describe(news.described)
+        for name in news.pods:
+            self._work[self.index.table.index[name]] = _work(self.pods[name])
+        return news
 
-    def _is_worn_out(self, nodes: Mapping[str, Node], volumes: VolumeWorld, namespaces: Mapping[str, Labels]) -> bool:
-        before = (*parts_of_world(self._world[0]), self._world[1])
-        if not self._nodes or not all(map(is_, before, (*parts_of_world(volumes), namespaces))):
-            return True
-        gone = len(self.index.table) - len(self._nodes)
-        return 10 * gone > len(nodes) + 100 or len(self.index.classes.all) > _MOST_CLASSES
-
-    def _follow_nodes(self, nodes: Mapping[str, Node]) -> None:
-        for name in [name for name in self._nodes if name not in nodes]:
-            self.index.take_out(self.index.table.index[name])
-            del self._nodes[name]
-            self._pods.pop(name, None)
-        changed = [node for name, node in nodes.items() if name in self._nodes and self._nodes[name] is not node]
-        for node in changed:
-            if looks(self._nodes[node.name]) != looks(node):
-                self.index.change_node(node)
-                self._describe((self.index.table.index[node.name],))
-            self._nodes[node.name] = node
-        new = [node for name, node in nodes.items() if name not in self._nodes]
-        self._describe(self.index.add_nodes(new))
-        self._nodes.update((node.name, node) for node in new)
-
-    def _follow_pods(self, name: str, before: tuple[Pod, ...], after: tuple[Pod, ...]) -> None:
-        old = {pod.uid or pod.key: pod for pod in before}
-        for pod in after:
-            known = old.pop(pod.uid or pod.key, None)
-            if known is not None and counts(known) == counts(pod):
-                continue
-            if known is not None:
-                self.index.remove_pod(known)
-            self.index.add_pod(pod)
-        for pod in old.values():
-            self.index.remove_pod(pod)
-        self._pods[name] = after
-        self._work[self.index.table.index[name]] = _work(after)
-
-    def _describe(self, numbers: Iterable[int]) -> None:
+    def _describe(self, numbers: Sequence[int]) -> None:
         table = self.index.table
         missing = len(table) - self._allocatable.shape[1]
         self._allocatable = np.concatenate((self._allocatable, np.zeros((len(LOAD), missing))), axis=1)
         self._work += [0] * missing
         for number in numbers:
             self._allocatable[:, number] = [table.nodes[number].allocatable[name] for name in LOAD]
-        self._soft.clear()
+        if numbers:
+            self._soft.clear()
 
     # -------------------------------------------------------------------------------------- amounts
 
@@ -178,20 +127,6 @@ class Fleet:
         for preferred in shape.preferred_nodes:
             unmet += preferred.weight * ~any_term_matches(table, (preferred.term,), slice(0, len(table)))
         return unmet
-
-
-def parts_of_world(volumes: VolumeWorld) -> tuple[Mapping[str, Any], ...]:
-    return volumes.claims, volumes.volumes, volumes.classes, volumes.nodes
-
-
-def looks(node: Node) -> tuple[object, ...]:
-    """All of a node that the rules of scheduling look at."""
-    return node.labels, node.taints, node.allocatable, node.is_unschedulable, node.malformed
-
-
-def counts(pod: Pod) -> tuple[object, ...]:
-    """All of a bound pod that matters to others."""
-    return pod.shape, pod.node_name, pod.deleted_at is not None, pod.is_finished
 
 
 def _work(pods: tuple[Pod, ...]) -> int:

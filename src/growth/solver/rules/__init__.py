@@ -18,6 +18,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from operator import is_
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -31,7 +33,10 @@ from growth.solver.rules.placements import Placements
 from growth.solver.rules.pod_class import PodClass
 from growth.solver.rules.question import Question
 
-__all__ = ["Kind", "Neighbours", "Reason", "Rule", "why_not"]
+__all__ = ["Following", "Kind", "Neighbours", "News", "Reason", "Rule", "why_not"]
+
+_NO_WORLD: Final = VolumeWorld()
+_MOST_CLASSES: Final = 20_000  # classes are never forgotten: an index that has seen so many is made again
 
 
 class Neighbours(Placements):
@@ -114,6 +119,112 @@ class Neighbours(Placements):
     def sentence(self, pod_class: PodClass) -> str:
         """`0/12 nodes are available: 7 insufficient memory, …`."""
         return sentence(self.why_nowhere(pod_class), int(self.table.is_here.sum()))
+
+
+class News(NamedTuple):
+    """What an index that follows a cluster has taken in."""
+
+    is_anew: bool  # it was made again: all of it is new
+    nodes: list[str]  # nodes that are other objects than before
+    described: list[int]  # the numbers of those that look otherwise to the rules
+    pods: list[str]  # nodes on which there are other pods
+
+
+class Following:
+    """An index that follows a cluster: it takes in what has changed and nothing else, and equals a new one. Nodes that
+    went are only taken out; when there are many of them, or volumes or namespaces have changed, it is made again. So is
+    one that was interrupted.
+    """
+
+    def __init__(self) -> None:
+        self._world: tuple[VolumeWorld, Mapping[str, Labels]] = (_NO_WORLD, EMPTY)
+        self._is_whole = False
+        self.index = Neighbours()
+        self.nodes: dict[str, Node] = {}
+        self.pods: dict[str, tuple[Pod, ...]] = {}
+
+    def follow(
+        self,
+        nodes: Mapping[str, Node],
+        pods_by_node: Mapping[str, tuple[Pod, ...]],
+        volumes: VolumeWorld = _NO_WORLD,
+        namespaces: Mapping[str, Labels] = EMPTY,
+        shapes: Iterable[PodShape] = (),
+    ) -> News:
+        """Be as this cluster is. Tuples of pods that are the very same as last time are not looked into. `shapes` are
+        those that will be asked about.
+        """
+        if self._is_worn_out(nodes, volumes, namespaces):
+            self._world = (volumes, namespaces)
+            return self._begin(nodes, pods_by_node, shapes)
+        self._is_whole = False
+        news = self._follow_nodes(nodes)
+        for name in nodes:
+            before, after = self.pods.get(name, ()), pods_by_node.get(name, ())
+            if before is not after:
+                self._follow_pods(name, before, after)
+                news.pods.append(name)
+        self._is_whole = True
+        return news
+
+    def _is_worn_out(self, nodes: Mapping[str, Node], volumes: VolumeWorld, namespaces: Mapping[str, Labels]) -> bool:
+        before = (*parts_of_world(self._world[0]), self._world[1])
+        if not self._is_whole or not all(map(is_, before, (*parts_of_world(volumes), namespaces))):
+            return True
+        gone = len(self.index.table) - len(self.nodes)
+        return 10 * gone > len(nodes) + 100 or len(self.index.classes.all) > _MOST_CLASSES
+
+    def _begin(
+        self, nodes: Mapping[str, Node], pods_by_node: Mapping[str, tuple[Pod, ...]], shapes: Iterable[PodShape]
+    ) -> News:
+        pods = [pod for name in nodes for pod in pods_by_node.get(name, ())]
+        self.index = Neighbours(nodes.values(), pods, *self._world, shapes=shapes)
+        self.nodes, self.pods = dict(nodes), {name: pods_by_node.get(name, ()) for name in nodes}
+        self._is_whole = bool(nodes)
+        return News(True, list(nodes), list(range(len(nodes))), list(nodes))
+
+    def _follow_nodes(self, nodes: Mapping[str, Node]) -> News:
+        index, described = self.index, list[int]()
+        for name in [name for name in self.nodes if name not in nodes]:
+            self._follow_pods(name, self.pods.get(name, ()), ())
+            index.take_out(index.table.index[name])
+            del self.nodes[name], self.pods[name]
+        others = [node for name, node in nodes.items() if self.nodes.get(name) is not node]
+        new = [node for node in others if node.name not in self.nodes]
+        for node in others:
+            if node.name in self.nodes and looks(self.nodes[node.name]) != looks(node):
+                index.change_node(node)
+                described.append(index.table.index[node.name])
+        described += index.add_nodes(new)
+        self.nodes.update((node.name, node) for node in others)
+        return News(False, [node.name for node in others], described, [])
+
+    def _follow_pods(self, name: str, before: tuple[Pod, ...], after: tuple[Pod, ...]) -> None:
+        old = {pod.uid or pod.key: pod for pod in before}
+        for pod in after:
+            known = old.pop(pod.uid or pod.key, None)
+            if known is not None and counts(known) == counts(pod):
+                continue
+            if known is not None:
+                self.index.remove_pod(known)
+            self.index.add_pod(pod)
+        for pod in old.values():
+            self.index.remove_pod(pod)
+        self.pods[name] = after
+
+
+def parts_of_world(volumes: VolumeWorld) -> tuple[Mapping[str, Any], ...]:
+    return volumes.claims, volumes.volumes, volumes.classes, volumes.nodes
+
+
+def looks(node: Node) -> tuple[object, ...]:
+    """All of a node that the rules of scheduling look at."""
+    return node.labels, node.taints, node.allocatable, node.is_unschedulable, node.malformed
+
+
+def counts(pod: Pod) -> tuple[object, ...]:
+    """All of a bound pod that matters to others."""
+    return pod.shape, pod.node_name, pod.deleted_at is not None, pod.is_finished
 
 
 def why_not(pod: Pod, node: Node, neighbours: Neighbours) -> Reason | None:
