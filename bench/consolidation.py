@@ -10,6 +10,8 @@ Mode Full, headroom 0.
   needs `GROWTH_BENCH_DATA` |
 | `nodes_1000` | one decision over 1,000 nodes with 20 pods each: which can be emptied |
 | `replace_1000` | the same, of nodes that are full but of a dear type: which can be replaced |
+| `again_5000` | 5,000 full nodes with 20 pods each: the dearest of ten further looks, 50 pods having changed before
+  each; while it lasts the event loop stands still |
 
 `moves` are pods that move, `bought` machines that are bought, for what is saved. Decisions are played out without a
 cluster: machines come at once, pods move where the what-if says they fit, empty nodes go. Plans of a peer lie in the
@@ -78,6 +80,9 @@ def run(_: argparse.Namespace) -> Report:
     report.limit("nodes_1000", "cpu_seconds", 2.0)
     _play(report, "replace_1000", _full_but_dear(1000), best=1000 * 0.02, most_decisions=1)
     report.limit("replace_1000", "cpu_seconds", 2.0)
+    _look_again(report, "again_5000", 5000)
+    report.limit("again_5000", "cpu_seconds", 0.3)
+    report.limit("again_5000", "first_cpu_seconds", 5.0)
     return report
 
 
@@ -150,6 +155,27 @@ def _measure(report: Report, case: str, loads: Sequence[Sequence[int]]) -> None:
         moves=sum(len(snapshot.pods_by_node[name]) for name in going),
         bought=0,
     )
+
+
+def _look_again(report: Report, case: str, count: int) -> None:
+    """As in a cluster that has settled: nothing is left to do, and pods come and go."""
+    snapshot = _cluster([[150 + (number * 7 + each * 13) % 100 for each in range(20)] for number in range(count)])
+    ledger, spent = consolidation.Ledger(recent=Recent(1.0)), list[float]()
+    for look in range(11):
+        with measured() as once:
+            ledger = consolidation.plan(snapshot, ledger, SETTINGS).ledger
+        spent.append(once.cpu_seconds)
+        snapshot = replace(_churned(snapshot, look), now=snapshot.now + 60.0)
+    report.add(case, cpu_seconds=max(spent[1:]), first_cpu_seconds=spent[0], nodes=count)
+
+
+def _churned(snapshot: Snapshot, look: int) -> Snapshot:
+    """Fifty pods have gone, and others like them are in their places."""
+    pods, names = dict(snapshot.pods_by_node), list(snapshot.nodes)
+    for name in names[look * 7 :: len(names) // 50][:50]:
+        gone, *others = pods[name]
+        pods[name] = (*others, replace(gone, name=f"{gone.name}-{look}", uid=f"{gone.name}-{look}"))
+    return replace(snapshot, pods_by_node=pods)
 
 
 def _cluster(
@@ -242,7 +268,7 @@ class Played:
         """The pods of these nodes move as far as they fit; nodes that are empty go."""
         going = list(names)
         everybody = [pod for pods in self.snapshot.pods_by_node.values() for pod in pods]
-        what_if = WhatIf(self.snapshot.nodes.values(), everybody, headroom=0.0, leaving=going)
+        what_if = WhatIf.once(self.snapshot.nodes.values(), everybody, headroom=0.0, leaving=going)
         pods = {name: list(some) for name, some in self.snapshot.pods_by_node.items()}
         for name in going:
             verdict = what_if.judge([name])

@@ -59,7 +59,7 @@ def _measure(report: Report, case: str, nodes: Sequence[Node], pods: Sequence[Po
 
 def _judge_each(nodes: Sequence[Node], pods: Sequence[Pod]) -> int:
     """How many of the nodes may go, each alone."""
-    what_if = WhatIf(nodes, pods)
+    what_if = WhatIf.once(nodes, pods)
     return sum(what_if.judge([node.name]).may_go for node in nodes)
 
 

@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from growth.model.disruption import PodDisruptionBudget
-from growth.model.labels import LabelSelector, Requirement
+from growth.model.labels import HOSTNAME, LabelSelector, Requirement
+from growth.model.pod import Pod, PodAffinityTerm
+from growth.model.snapshot import Memo, Snapshot
 from growth.plan.nodes_down import what_if
 from growth.plan.nodes_down.what_if import Emptying
+from growth.plan.world.marks import CONSOLIDATION_TAINT
 from growth.solver.existing.what_if import WhatIf
-from tests.plan.builders import node
-from tests.plan.nodes_down.test_consolidation import SETTINGS, SMALL, cluster, marked_names, nodes, plan, why, works
+from tests.plan.builders import NOW, node
+from tests.plan.nodes_down.test_consolidation import (
+    KNOWN,
+    SETTINGS,
+    SMALL,
+    cluster,
+    marked_names,
+    nodes,
+    plan,
+    why,
+    works,
+)
 
 
 @pytest.mark.parametrize(
@@ -167,3 +182,57 @@ def test_of_a_gang_with_a_share_those_may_move_that_are_not_needed() -> None:
     gang: dict[str, Any] = {"annotations": {"growth.dev/gang": "train:1"}}
     pods = [works("p", "a", **gang), works("q", "b", owner=None, **gang)]
     assert marked_names(plan(cluster(nodes("a", "b"), pods))) == ["a"]
+
+
+def test_what_one_row_chooses_concerns_nobody_else() -> None:
+    snapshot = cluster(nodes("a", "b", "c"), [works("p", "a", 3), works("q", "b", 3)])
+    a, b = snapshot.nodes["a"], snapshot.nodes["b"]
+    first, second = Emptying(snapshot, SETTINGS, 0.0), Emptying(snapshot, SETTINGS, 0.0)
+    assert first.why_stays(a) is None
+    first.choose(a)
+    assert second.why_stays(b) is None  # it knows of no choice, and c is free for it
+    assert first.why_stays(b) is not None  # what was chosen here holds on
+    second.choose(b)
+    assert (first.why_stays(b) is None, second.why_stays(a) is None) == (False, False)
+
+
+class _Story:
+    """A cluster in which pods come and go, nodes are marked and change."""
+
+    def __init__(self, seed: int) -> None:
+        self._chance = random.Random(seed)
+        self._nodes = {each.name: each for each in nodes(*(f"n{number}" for number in range(9)))}
+        self._pods: dict[str, tuple[Pod, ...]] = {}
+        self._made = 0
+        for _ in range(16):
+            self._pod_comes()
+
+    def _pod_comes(self) -> None:
+        self._made += 1
+        name, app = self._chance.choice(list(self._nodes)), self._chance.choice(("web", "db"))
+        apart = PodAffinityTerm(HOSTNAME, LabelSelector((Requirement("app", "In", (app,)),)))
+        rules = {"anti_affinity": (apart,)} if self._chance.random() < 0.2 else {}
+        came = works(f"p{self._made}", name, self._chance.choice((0.5, 1, 2)), labels={"app": app}, **rules)
+        self._pods[name] = (*self._pods.get(name, ()), came)
+
+    def snapshots(self) -> Iterator[Snapshot]:
+        first = cluster(list(self._nodes.values()), [])
+        for turn in range(8):
+            for _ in range(self._chance.randint(0, 3)):
+                self._pod_comes()
+                name = self._chance.choice(list(self._pods))
+                self._pods[name] = self._pods[name][1:]
+            name = self._chance.choice(list(self._nodes))
+            taints = (CONSOLIDATION_TAINT,) if self._chance.random() < 0.3 else ()
+            self._nodes[name] = replace(self._nodes[name], taints=taints, is_ready=self._chance.random() < 0.9)
+            now = NOW + turn * SETTINGS.consolidation_interval_seconds
+            yield replace(first, now=now, machines_at=now, nodes=dict(self._nodes), pods_by_node=dict(self._pods))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_look_by_somebody_who_remembers_the_last_one_decides_as_one_who_does_not(seed: int) -> None:
+    remembering, forgetful = KNOWN, KNOWN
+    for snapshot in _Story(seed).snapshots():
+        look, anew = plan(snapshot, remembering), plan(replace(snapshot, memo=Memo()), forgetful)
+        assert (look.actions, look.notes, look.again_at) == (anew.actions, anew.notes, anew.again_at)
+        remembering, forgetful = look.ledger, anew.ledger

@@ -30,7 +30,7 @@ def moved(name: str = "p", **fields: Any) -> Pod:
 def asked(
     movers: list[Pod], remaining: list[Node], others: tuple[Pod, ...] = (), gone: Node = GONE, **world: Any
 ) -> Verdict:
-    return WhatIf([gone, *remaining], [*movers, *others], **world).judge([gone.name])
+    return WhatIf.once([gone, *remaining], [*movers, *others], **world).judge([gone.name])
 
 
 def answer(verdict: Verdict) -> str:

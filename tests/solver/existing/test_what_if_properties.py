@@ -63,7 +63,7 @@ def test_up_to_twenty_pods_find_the_only_places_that_are_left(drawn: list[tuple[
     movers = [sized(number, cpu, gibibytes) for number, (cpu, gibibytes, _) in enumerate(drawn)]
     there = [[one for one, (_, _, target) in zip(movers, drawn, strict=True) if target == other] for other in range(5)]
     nodes = [holding(f"n{number}", pods) for number, pods in enumerate(there) if pods]
-    verdict = WhatIf([holding("gone", movers), *nodes], movers, headroom=0.0).judge(["gone"])
+    verdict = WhatIf.once([holding("gone", movers), *nodes], movers, headroom=0.0).judge(["gone"])
     assert verdict.may_go
     for target in nodes:
         held = [one.pod.shape.requests for one, name in zip(verdict.movers, verdict.targets, strict=True)
@@ -81,7 +81,7 @@ def test_the_answer_is_that_of_trying_everything(movers: list[Any], left: list[A
     remaining = [node(f"n{number}", zone, cpu) for number, (zone, cpu) in enumerate(left)]
     staying = [pod(f"s{number}", "n0", app=app, cpu=cpu, **rules) for number, (app, cpu, rules) in enumerate(others)]
     moving = [pod(f"m{number}", "gone", app=app, cpu=cpu, **rules) for number, (app, cpu, rules) in enumerate(movers)]
-    verdict = WhatIf([node("gone", cpu=64), *remaining], [*moving, *staying], headroom=0.0).judge(["gone"])
+    verdict = WhatIf.once([node("gone", cpu=64), *remaining], [*moving, *staying], headroom=0.0).judge(["gone"])
     assert verdict.may_go is is_possible(remaining, staying, moving)
 
 
@@ -97,7 +97,7 @@ def test_equal_pods_that_hold_room_are_as_many_as_they_are(held: list[Any], left
     shapes = [(pod(f"h{number}", cpu=cpu).shape, count) for number, (cpu, count) in enumerate(held)]
     holdings = [Holding(f"held {number}", shape, count) for number, (shape, count) in enumerate(shapes)]
     moving = [pod("m", "gone", cpu=moved)] if moved else []
-    what_if = WhatIf([node("gone", "z1", 64), *remaining], moving, holdings=holdings, headroom=0.0)
+    what_if = WhatIf.once([node("gone", "z1", 64), *remaining], moving, holdings=holdings, headroom=0.0)
     verdict = what_if.judge(["gone"])
     sizes = [moved, *(cpu for cpu, count in held for _ in range(count))]
     assert not verdict.may_go or _fit_together(sorted(sizes, reverse=True), left)
@@ -124,7 +124,7 @@ def test_the_moves_hold_in_some_order(movers: list[Any], left: list[Any]) -> Non
         f"default/m{number}": pod(f"m{number}", "gone", app=app, cpu=cpu, **rules)
         for number, (app, cpu, rules) in enumerate(movers)
     }
-    verdict = WhatIf([node("gone", cpu=64), *remaining], moving.values(), headroom=0.0).judge(["gone"])
+    verdict = WhatIf.once([node("gone", cpu=64), *remaining], moving.values(), headroom=0.0).judge(["gone"])
     if verdict.may_go:
         assert sorted(name for name, _ in moves(verdict)) == sorted(moving)
         places = {each.name: each for each in remaining}
@@ -190,7 +190,7 @@ def test_malformed_specs_get_an_answer_and_never_a_crash(given_shapes: list[PodS
     names = ("a", "b", "c")
     nodes = [node("a"), node("b", taints=tuple(taints)), node("c", malformed="status: unreadable")]
     pods = [Pod(f"p{number}", one, node_name=names[number % 3]) for number, one in enumerate(given_shapes)]
-    what_if = WhatIf(nodes, pods)
+    what_if = WhatIf.once(nodes, pods)
     for name in names:
         verdict = what_if.judge([name])
         movers = [each for each in pods if each.node_name == name]

@@ -28,19 +28,19 @@ def test_ruling_2_a_wildcard_for_no_execute_does_not_tolerate_no_schedule() -> N
 
 
 def test_ruling_3_nodes_chosen_in_the_same_pass_are_no_targets() -> None:
-    what_if = WhatIf([node("a"), node("b")], [pod("x", "a", cpu=1), pod("y", "b", cpu=1)])
+    what_if = WhatIf.once([node("a"), node("b")], [pod("x", "a", cpu=1), pod("y", "b", cpu=1)])
     first = what_if.judge(["a"])
     assert moves(first) == [("default/x", "b")]
     what_if.keep(first)
     second = what_if.judge(["b"])
     assert second.block is not None
     assert second.block.message == "no available nodes for rescheduling"
-    leaving = WhatIf([node("a"), node("b")], [pod("x", "a")], leaving=["b"]).judge(["a"])
+    leaving = WhatIf.once([node("a"), node("b")], [pod("x", "a")], leaving=["b"]).judge(["a"])
     assert answer(leaving) == "BLOCK, no_nodes"
 
 
 def test_ruling_3_what_was_kept_moves_on_with_the_node_it_went_to() -> None:
-    what_if = WhatIf([node("a"), node("b"), node("c")], [pod("x", "a", cpu=1), pod("y", "b", cpu=1)])
+    what_if = WhatIf.once([node("a"), node("b"), node("c")], [pod("x", "a", cpu=1), pod("y", "b", cpu=1)])
     what_if.keep(what_if.judge(["a"]))
     assert sorted(name for name, _ in moves(what_if.judge(["b"]))) == ["default/x", "default/y"]
 
@@ -84,7 +84,7 @@ def test_ruling_6_a_reorder_is_tried_before_a_block() -> None:
 
 def test_ruling_6_the_search_is_bounded_and_a_spent_budget_keeps_the_node() -> None:
     movers, remaining = [moved("p", cpu=4), moved("q", cpu=3), moved("r", cpu=3)], [node("a", cpu=6), node("b", cpu=4)]
-    what_if = WhatIf([GONE, *remaining], movers, headroom=0.0)
+    what_if = WhatIf.once([GONE, *remaining], movers, headroom=0.0)
     what_if.steps.left = 0
     assert what_if.judge([GONE.name]).block is not None
     assert asked(movers, remaining, headroom=0.0).may_go
@@ -173,7 +173,7 @@ def test_ruling_8_every_block_has_its_check_type(mover: object, remaining: list[
 
 def test_ruling_10_all_daemon_set_pods_are_skipped_and_an_unknown_node_is_an_error() -> None:
     with pytest.raises(KeyError):
-        WhatIf([node("a")], []).judge(["missing"])
+        WhatIf.once([node("a")], []).judge(["missing"])
 
 
 # ----------------------------------------------------------------------------------- who holds room
@@ -181,14 +181,16 @@ def test_ruling_10_all_daemon_set_pods_are_skipped_and_an_unknown_node_is_an_err
 
 def test_virtual_pods_hold_room_on_what_stays() -> None:
     spare = Holding("buffer web", shape(cpu=3))
-    what_if = WhatIf([node("a"), node("b")], [pod("x", "a", cpu=2)], holdings=[spare])
+    what_if = WhatIf.once([node("a"), node("b")], [pod("x", "a", cpu=2)], holdings=[spare])
     assert what_if.without_room == 0
     assert answer(what_if.judge(["a"])) == "BLOCK, capacity"
-    assert WhatIf([node("a"), node("b"), node("c")], [pod("x", "a", cpu=2)], holdings=[spare]).judge(["a"]).may_go
+    assert WhatIf.once([node("a"), node("b"), node("c")], [pod("x", "a", cpu=2)], holdings=[spare]).judge(["a"]).may_go
 
 
 def test_an_empty_node_stays_while_virtual_pods_fit_nowhere_else() -> None:
-    what_if = WhatIf([node("a"), node("b")], [pod("x", "a", cpu=3)], holdings=[Holding("buffer web", shape(cpu=2), 2)])
+    what_if = WhatIf.once(
+        [node("a"), node("b")], [pod("x", "a", cpu=3)], holdings=[Holding("buffer web", shape(cpu=2), 2)]
+    )
     verdict = what_if.judge(["b"])
     assert verdict.block is not None
     assert answer(verdict) == "BLOCK, capacity"
@@ -199,23 +201,25 @@ def test_virtual_pods_of_one_buffer_each_need_a_place_of_their_own() -> None:
         return replace(node(name), allocatable=Resources({"cpu": cpu * 1000, "memory": memory * GIB, "pods": 110}))
 
     nodes = [sized("gone", 6, 1), sized("b", 4, 8), sized("c", 2, 8)]
-    what_if = WhatIf(nodes, [], holdings=[Holding("buffer web", shape(cpu=3), 2)], headroom=0.0)
+    what_if = WhatIf.once(nodes, [], holdings=[Holding("buffer web", shape(cpu=3), 2)], headroom=0.0)
     assert answer(what_if.judge(["gone"])) == "BLOCK, resources"
     roomier = [sized("gone", 6, 1), sized("b", 4, 8), sized("c", 3, 8)]
-    found = WhatIf(roomier, [], holdings=[Holding("buffer web", shape(cpu=3), 2)], headroom=0.0).judge(["gone"])
+    found = WhatIf.once(roomier, [], holdings=[Holding("buffer web", shape(cpu=3), 2)], headroom=0.0).judge(["gone"])
     assert sorted(found.targets) == ["b", "c"]
 
 
 def test_virtual_pods_that_find_no_room_even_now_hold_none() -> None:
-    what_if = WhatIf([node("a"), node("b")], [pod("x", "a", cpu=1)], holdings=[Holding("huge", shape(cpu=9), 3)])
+    what_if = WhatIf.once([node("a"), node("b")], [pod("x", "a", cpu=1)], holdings=[Holding("huge", shape(cpu=9), 3)])
     assert what_if.without_room == 3
     assert what_if.judge(["a"]).may_go
 
 
 def test_several_nodes_are_judged_together() -> None:
     nodes, pods = [node(name) for name in "abc"], [pod("x", "a", cpu=2), pod("y", "b", cpu=2)]
-    assert answer(WhatIf(nodes, pods, headroom=0.0).judge(["a", "b"])) == "ALLOW"
-    assert answer(WhatIf(nodes, [*pods, pod("z", "c", cpu=1)], headroom=0.0).judge(["a", "b"])) == "BLOCK, capacity"
+    assert answer(WhatIf.once(nodes, pods, headroom=0.0).judge(["a", "b"])) == "ALLOW"
+    assert (
+        answer(WhatIf.once(nodes, [*pods, pod("z", "c", cpu=1)], headroom=0.0).judge(["a", "b"])) == "BLOCK, capacity"
+    )
 
 
 def test_a_question_changes_nothing() -> None:
@@ -231,7 +235,7 @@ def test_a_question_changes_nothing() -> None:
         pod("q", "b", cpu=1, **spread),
         pod("r", "c", anti_affinity=(near("web"),), app="db"),
     ]
-    what_if = WhatIf(nodes, pods)
+    what_if = WhatIf.once(nodes, pods)
     names = [each.name for each in nodes]
     first = {name: what_if.judge([name]) for name in names}
     again = {name: what_if.judge([name]) for name in reversed(names)}

@@ -7,7 +7,7 @@ import pytest
 from growth.model.labels import HOSTNAME, ZONE, Labels, LabelSelector, Requirement
 from growth.model.node import SCALE_DOWN_TAINT, Taint
 from growth.model.pod import HostPort, TopologySpread
-from growth.solver.existing.what_if import is_target
+from growth.solver.existing.cluster import is_target
 from growth.solver.reasons import no_nodes
 from growth.solver.rules import Kind, Neighbours
 from tests.solver.rules.scenes import GPU, apps, fits, near, node, pod, refusal, term, tolerates

@@ -14,6 +14,7 @@ save money, unless all of its running members are there and move together.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from typing import Final
 
 from growth.model.gang import gangs_on, name_of_gang
@@ -23,7 +24,8 @@ from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.buffers.placement import place_buffers
 from growth.plan.evictions import Evictability, block
-from growth.plan.world.nodes import is_protected_node, state_of, working_pods
+from growth.plan.world.nodes import going_nodes, is_protected_node, working_pods
+from growth.solver.existing.cluster import Cluster
 from growth.solver.existing.what_if import Holding, Verdict, WhatIf
 from growth.solver.reasons import Block
 
@@ -32,18 +34,23 @@ _MOST_HELD: Final = 2000  # of one kind; more do not change the answer
 
 class Emptying:
     """The cluster as it is, and what would become of it. What it found is kept in the memo: as long as nodes, pods and
-    all else that a verdict depends on are the same, no node is judged twice.
+    all else that a verdict depends on are the same, no node is judged twice. The index is kept beyond that, and told
+    what is new: to make it for a large cluster takes a second.
     """
 
     def __init__(self, snapshot: Snapshot, settings: Settings, headroom: float) -> None:
         self._snapshot, self._settings, self._headroom = snapshot, settings, headroom
         self._evictability = Evictability(snapshot, settings)
-        self._own: _Index | None = None  # once a node is chosen: what is chosen here concerns nobody else
+        self._chosen: list[tuple[str, ...]] | None = None  # together, one after the other; None: it does not choose
 
     @property
     def _index(self) -> _Index:
-        if self._own is not None:
-            return self._own
+        """What is chosen here concerns nobody else."""
+        index = self._shared_index()
+        index.serve(self._chosen)
+        return index
+
+    def _shared_index(self) -> _Index:
         snapshot, volumes = self._snapshot, self._snapshot.volumes
         made_from = (
             snapshot.nodes, snapshot.pods_by_node, snapshot.waiting_pods, snapshot.removals, snapshot.namespaces,
@@ -54,7 +61,12 @@ class Emptying:
         return snapshot.memo.recall(question, made_from, self._made, most=1)  # each is as large as the cluster
 
     def _made(self) -> _Index:
-        return _Index(self._snapshot, tuple(_holdings(self._snapshot, self._settings)), self._headroom)
+        snapshot, holdings = self._snapshot, tuple(_holdings(self._snapshot, self._settings))
+        cluster = snapshot.memo.recall(f"cluster for a headroom of {self._headroom}", (), Cluster)
+        shapes = [each.shape for each in holdings]
+        cluster.follow(snapshot.nodes, snapshot.pods_by_node, snapshot.volumes, snapshot.namespaces, shapes)
+        going = going_nodes(snapshot)
+        return _Index(WhatIf(cluster, holdings=holdings, leaving=going, headroom=self._headroom), going)
 
     def why_stuck(self, name: str, *, waits_for_budgets: bool = False) -> Block | None:
         """Of a node that is going: why its pods can no longer all move. Wishes of pods are looked at as well."""
@@ -76,8 +88,7 @@ class Emptying:
     def choose_all(self, nodes: Iterable[Node]) -> list[Node]:
         """All of these if they can go together; else as many as can, asked in this order."""
         movable = [node for node in nodes if self.why_left_alone(node) is None]
-        self._own = self._own or self._made()
-        if self._own.crowded is None and self._own.choose([node.name for node in movable]):
+        if self._choose([node.name for node in movable], unless_crowded=True):
             return movable
         chosen = []
         for node in movable:
@@ -88,8 +99,14 @@ class Emptying:
 
     def choose(self, node: Node) -> None:
         """It goes: from now on it is no target, and its pods have their places elsewhere."""
-        self._own = self._own or self._made()
-        self._own.choose([node.name])
+        self._choose([node.name])
+
+    def _choose(self, names: Sequence[str], *, unless_crowded: bool = False) -> bool:
+        self._chosen = [] if self._chosen is None else self._chosen
+        index = self._index
+        if unless_crowded and index.crowded is not None:
+            return False
+        return index.choose(names)
 
 
 def _why_torn(pods: Iterable[Pod], snapshot: Snapshot) -> Block | None:
@@ -106,16 +123,27 @@ def _why_torn(pods: Iterable[Pod], snapshot: Snapshot) -> Block | None:
 class _Index:
     """One index of the cluster, in which the pods of nodes that are going have their new places."""
 
-    def __init__(self, snapshot: Snapshot, holdings: tuple[Holding, ...], headroom: float) -> None:
-        self._going = tuple(sorted(name for name in snapshot.nodes if state_of(name, snapshot).is_going))
-        pods = [pod for pods in snapshot.pods_by_node.values() for pod in pods]
-        nodes, volumes, leaving = snapshot.nodes.values(), snapshot.volumes, self._going
-        self._what_if = WhatIf(
-            nodes, pods, volumes, snapshot.namespaces, holdings=holdings, leaving=leaving, headroom=headroom
-        )
+    def __init__(self, what_if: WhatIf, going: tuple[str, ...]) -> None:
+        self._what_if, self._going = what_if, going
         self._verdicts: dict[str, Verdict] = {}
+        self._of_all: dict[str, Verdict] = self._verdicts  # where nobody has chosen anything
+        self._chosen: list[tuple[str, ...]] | None = None  # by whom it is asked now
+        self._choice = ExitStack()
         self.crowded: Block | None = None
         self._place_those_going()
+
+    def serve(self, chosen: list[tuple[str, ...]] | None) -> None:
+        """Be as if these had been chosen, and none that others chose. Whoever chooses keeps one list for it."""
+        if chosen is self._chosen:
+            return
+        self._choice.close()
+        self._chosen, self._verdicts = None, self._of_all
+        if chosen is not None:
+            self._choice.enter_context(self._what_if.trial())
+            self._chosen, before, chosen[:] = chosen, list(chosen), []
+            self._verdicts = {name: self._verdicts[name] for name in self._going}
+            for names in before:
+                self.choose(names)
 
     def _place_those_going(self) -> None:
         """Together if they all fit so, since then the large pods of all of them find their places first; else one node
@@ -147,8 +175,9 @@ class _Index:
     def choose(self, names: Sequence[str]) -> bool:
         """If these can go together, they do: whoever was judged before is judged anew."""
         verdict = self._what_if.judge(names)
-        if verdict.may_go:
+        if verdict.may_go and self._chosen is not None:
             self._what_if.keep(verdict)
+            self._chosen.append(tuple(names))
             self._verdicts = {name: self._verdicts[name] for name in self._going} | dict.fromkeys(names, verdict)
         return verdict.may_go
 

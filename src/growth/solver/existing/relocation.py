@@ -15,8 +15,9 @@ a node."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -34,6 +35,9 @@ _MOST_PAIRS: Final = 1_500  # of a class and a node in the program
 _STEPS_OF_PROGRAM: Final = 400  # what asking it counts as
 _SEARCH_NODES: Final = 500
 _MOST_STEPS: Final = 600  # for one question
+
+
+Rank: TypeAlias = tuple[int, int]
 
 
 class Mover(NamedTuple):
@@ -71,24 +75,35 @@ class _Profile(NamedTuple):
     is_plain: bool  # only amounts matter, and no rule looks where it is
     is_helpless: bool  # no placement of another pod can open a node for it
     rows: list[tuple[int, int]]
-    order: tuple[bool, float, int]
+    order: tuple[bool, float, Rank]
 
 
 class Relocation:
-    """Finds places. All classes that will be asked about are named first: then every rule that looks at others is
-    known.
+    """Finds places. All classes that will be asked about are named first, each with its rank: then every rule that
+    looks at others is known.
     """
 
-    def __init__(self, neighbours: Neighbours, targets: Mask, classes: Sequence[PodClass]) -> None:
-        self._neighbours = neighbours
+    def __init__(self, neighbours: Neighbours, targets: Mask, ranks: Mapping[PodClass, Rank]) -> None:
+        self._neighbours, self._ranks = neighbours, ranks
+        self._others = {*ranks, *neighbours.classes_in_use()}  # whose rules matter
         self.targets = targets
         self._last: dict[int, int] = {}
-        for pod_class in classes:
+        for pod_class in ranks:
             neighbours.question(pod_class)
-        size = len(neighbours.table)
-        total = np.maximum(neighbours.table.free[:, :size].astype(np.float64), 0.0).sum(axis=1)
+        size, table = len(neighbours.table), neighbours.table
+        free = np.where(table.is_here[:size], np.maximum(table.free[:, :size].astype(np.float64), 0.0), 0.0)
+        total = free.sum(axis=1)
         self._weights = 1.0 / np.maximum(total, 1.0)
         self._profiles: dict[int, _Profile] = {}
+
+    @contextmanager
+    def begun_anew(self) -> Iterator[None]:
+        """As if nothing had been placed before."""
+        before, self._last = self._last, {}
+        try:
+            yield
+        finally:
+            self._last = before
 
     def profile(self, pod_class: PodClass) -> _Profile:
         known = self._profiles.get(pod_class.number)
@@ -99,9 +114,10 @@ class Relocation:
     def _describe(self, pod_class: PodClass) -> _Profile:
         neighbours, shape = self._neighbours, pod_class.shape
         rows = [(row, amount) for row, amount in Vector(neighbours.table, shape.requests).rows if amount > 0]
-        is_plain = not neighbours.question(pod_class).is_entangled and not neighbours.is_watched(pod_class)
+        is_watched = neighbours.is_watched_by(pod_class, self._others)
+        is_plain = neighbours.question(pod_class).is_plain(self._others) and not is_watched
         size = sum(amount * self._weights[row] for row, amount in rows if row < len(self._weights))
-        order = (is_plain, -float(size), pod_class.number)
+        order = (is_plain, -float(size), self._ranks[pod_class])
         return _Profile(is_plain, not (shape.affinity or shape.spread), rows, order)
 
     def order(self, movers: Sequence[Mover]) -> list[Mover]:

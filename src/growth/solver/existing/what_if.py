@@ -1,6 +1,6 @@
 """Without these nodes, do all their pods fit on what stays, and where? Asked by scale-down, removal and consolidation.
 
-    what_if = WhatIf(nodes, pods, …)      one index of the whole cluster, shared by all candidates
+    what_if = WhatIf(cluster, …)          one index of the whole cluster, shared by all candidates
     what_if.judge(["node-7"])             a Verdict: where each pod goes, or the Block
     what_if.keep(verdict)                 as if it had happened: later questions see it
 
@@ -20,7 +20,8 @@ asked about is the plan's business."""
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Final
 
 import numpy as np
@@ -32,9 +33,9 @@ from growth.model.pod import Pod, PodShape
 from growth.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
 from growth.model.snapshot import EMPTY, VolumeWorld
 from growth.solver.arrays import FloatArray, Mask
+from growth.solver.existing.cluster import Cluster
 from growth.solver.existing.relocation import Mover, Relocated, Relocation, StepBudget
 from growth.solver.reasons import Block, Kind, no_capacity, no_nodes, plural
-from growth.solver.rules import Neighbours
 from growth.solver.rules.pod_class import PodClass
 from growth.solver.rules.question import Question, RefusedNodes
 from growth.solver.rules.resources import counted_needs
@@ -68,50 +69,48 @@ class Verdict(Struct, frozen=True):
 
 
 class WhatIf:
-    """The whole cluster, ready to be asked about many nodes."""
+    """The whole cluster, ready to be asked about many nodes, until it is followed again."""
 
     def __init__(
         self,
+        cluster: Cluster,
+        *,
+        holdings: Sequence[Holding] = (),
+        leaving: Collection[str] = (),
+        headroom: float = PLAIN_HEADROOM,
+    ) -> None:
+        """`holdings` hold room without a node, and the cluster knows their shapes; `leaving` are nodes that go anyway:
+        no targets.
+        """
+        self._cluster, self._neighbours, self._headroom = cluster, cluster.index, headroom
+        cluster.try_out()
+        self.steps = StepBudget(SEARCH_STEPS)
+        self._targets = cluster.targets(leaving)
+        self._movers = dict(cluster.movers)
+        self._relocation = Relocation(self._neighbours, self._targets, cluster.ranks(each.shape for each in holdings))
+        self._needs: dict[int, list[tuple[str, int]]] = {}
+        self.without_room = self._hold_room(holdings)
+        self._free = self._free_amounts()
+
+    @classmethod
+    def once(
+        cls,
         nodes: Iterable[Node],
         pods: Iterable[Pod],
         volumes: VolumeWorld | None = None,
         namespaces: Mapping[str, Labels] = EMPTY,
         *,
         holdings: Sequence[Holding] = (),
-        leaving: Iterable[str] = (),
+        leaving: Collection[str] = (),
         headroom: float = PLAIN_HEADROOM,
-    ) -> None:
-        """`holdings` hold room without a node; `leaving` are nodes that go anyway: no targets."""
-        bound = [pod for pod in pods if not pod.is_finished]
-        self._neighbours = Neighbours(nodes, bound, volumes, namespaces, shapes=[each.shape for each in holdings])
-        self._headroom = headroom
-        self.steps = StepBudget(SEARCH_STEPS)
-        gone = frozenset(leaving)
-        table = self._neighbours.table
-        self._targets = np.array([is_target(node, gone) for node in table.nodes], np.bool_)
-        self._movers = self._movers_by_node(bound)
-        classes = {mover.pod_class: None for movers in self._movers.values() for mover in movers}
-        classes |= {self._neighbours.class_of(each.shape): None for each in holdings}
-        self._relocation = Relocation(self._neighbours, self._targets, list(classes))
-        self._needs: dict[int, list[tuple[str, int]]] = {}
-        self.without_room = self._hold_room(holdings)
-        self._free = self._free_amounts()
-
-    def _movers_by_node(self, pods: Iterable[Pod]) -> dict[int, list[Mover]]:
-        found: dict[int, list[Mover]] = {}
-        known: dict[PodShape, PodClass] = {}
-        index = self._neighbours.table.index
+    ) -> WhatIf:
+        """Of a cluster that is not followed."""
+        by_node: dict[str, tuple[Pod, ...]] = {}
         for pod in pods:
-            number = index.get(pod.node_name)
-            if number is None or pod.deleted_at is not None or pod.is_mirror or pod.is_daemon:
-                continue
-            pod_class = known.get(pod.shape)
-            if pod_class is None:
-                pod_class = self._neighbours.class_of_pod(pod)
-                if not pod_class.first.pod_name:
-                    known[pod.shape] = pod_class
-            found.setdefault(number, []).append(Mover(pod, pod_class))
-        return found
+            by_node[pod.node_name] = (*by_node.get(pod.node_name, ()), pod)
+        cluster, shapes = Cluster(), [each.shape for each in holdings]
+        cluster.follow({node.name: node for node in nodes}, by_node, volumes or VolumeWorld(), namespaces, shapes)
+        return cls(cluster, holdings=holdings, leaving=leaving, headroom=headroom)
 
     def _hold_room(self, holdings: Sequence[Holding]) -> int:
         """On the tightest nodes that take them; returns how many found no room even now."""
@@ -124,7 +123,7 @@ class WhatIf:
                     without_room += holding.count - placed
                     break
                 self._neighbours.add(pod_class, targets[0])
-                self._movers.setdefault(targets[0], []).append(Mover(holding.name, pod_class))  # each its own object
+                self._move_in(Mover(holding.name, pod_class), targets[0])  # each its own object
         return without_room
 
     # ------------------------------------------------------------------------------------ questions
@@ -154,8 +153,22 @@ class WhatIf:
             self._neighbours.take_out(number)
         for mover, name in zip(verdict.movers, verdict.targets, strict=True):
             self._neighbours.add(mover.pod_class, table.index[name])
-            self._movers.setdefault(table.index[name], []).append(mover)
+            self._move_in(mover, table.index[name])
         self._free = self._free_amounts()
+
+    def _move_in(self, mover: Mover, number: int) -> None:
+        self._movers[number] = (*self._movers.get(number, ()), mover)
+
+    @contextmanager
+    def trial(self) -> Iterator[None]:
+        """What is kept inside is taken back at the end; inside, the search begins as if nothing had been asked."""
+        before = (self._targets.copy(), self._movers, self._free, self.steps)
+        self._movers, self.steps = dict(self._movers), StepBudget(SEARCH_STEPS)
+        try:
+            with self._cluster.try_out(), self._relocation.begun_anew():
+                yield
+        finally:
+            self._targets[:], self._movers, self._free, self.steps = before
 
     # -------------------------------------------------------------------------------- all together
 
@@ -229,12 +242,6 @@ def with_headroom(name: str, amount: int, headroom: float) -> int:
     """What must be free. Devices are whole: a fifth of one GPU is none."""
     is_divisible = name in _DIVISIBLE or name.startswith("hugepages-")
     return amount + (math.ceil(amount * headroom) if is_divisible else math.floor(amount * headroom))
-
-
-def is_target(node: Node, leaving: Collection[str] = ()) -> bool:
-    """May pods be moved there? `leaving` are the names of the node being removed and of those already chosen."""
-    is_going = node.name in leaving or node.is_marked or node.deleted_at is not None
-    return node.is_ready and not (node.malformed or node.is_unschedulable or is_going)
 
 
 def cannot_move(pod: str, question: Question, targets: Mask) -> Block:

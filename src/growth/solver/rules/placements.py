@@ -5,7 +5,7 @@ touches it; one that is asked for the first time is filled from what is there.""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Set
 from contextlib import contextmanager
 
 from growth.model.labels import Labels
@@ -111,6 +111,7 @@ class Placements:
                 self._repeller_of[term] = known
                 self.repellers.append(known)
                 self.repellers_by_label.add(known, telling(term.selector.requirements))
+            known.counter.asked_by.add(pod_class)
             yield known
 
     def _recount(self) -> None:
@@ -131,9 +132,22 @@ class Placements:
             for entry, count in contents.items():
                 self._count(self.classes.of(entry), index, count)
 
+    def classes_in_use(self) -> list[PodClass]:
+        """Those of which there are pods."""
+        return [pod_class for pod_class, held in zip(self.classes.all, self._nodes_of, strict=True) if held]
+
+    def nodes_of(self, pod_class: PodClass) -> Iterable[int]:
+        """The nodes that have pods of the class, by number."""
+        return self._nodes_of[pod_class.number]
+
     def is_watched(self, pod_class: PodClass) -> bool:
         """Does it matter to any question asked so far where such a pod is, beyond amounts?"""
         return pod_class.attaches or bool(self._watchers[pod_class.number])
+
+    def is_watched_by(self, pod_class: PodClass, among: Set[PodClass]) -> bool:
+        """The same, to questions of these classes."""
+        watchers = self._watchers[pod_class.number]
+        return pod_class.attaches or any(not counter.asked_by.isdisjoint(among) for counter, _ in watchers)
 
     # ----------------------------------------------------------------------------------- placements
 

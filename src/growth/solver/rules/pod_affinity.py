@@ -14,7 +14,7 @@ namespace."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 
 from msgspec import Struct
 
@@ -131,6 +131,11 @@ class InterPodAffinity(NodeRule):
     def is_idle(self) -> bool:
         """No pod attracts or repels this one: nothing to look at."""
         return not (self.repellers or self._near or self._apart)
+
+    def is_heeded(self, among: Set[PodClass]) -> bool:
+        """Does this pod look at others, or does one of these classes repel it?"""
+        repelled = any(not repeller.counter.asked_by.isdisjoint(among) for repeller in self.repellers)
+        return repelled or bool(self._near or self._apart)
 
     def narrow(self, span: slice, mask: Mask) -> None:
         is_first = self.is_first()

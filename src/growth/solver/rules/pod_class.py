@@ -93,6 +93,10 @@ class PodClasses:
         self.by_entry[entry] = found
         return found
 
+    def looks_at_no_more_than(self, classes: Iterable[PodClass]) -> bool:
+        """Would these classes alone be told apart by the same labels?"""
+        return self._keys == frozenset().union(*(selected_keys(one.shape) for one in classes))
+
     def _open(self, entry: Entry, key: tuple[PodShape, VolumeNeeds, bool]) -> PodClass:
         made = PodClass(len(self.all), entry, key[0].labels, key[1])
         self.all.append(made)

@@ -15,7 +15,7 @@ once and kept; the others are answered from counters each time."""
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Set
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -90,6 +90,11 @@ class Question:
     def is_entangled(self) -> bool:
         """Does placing one such pod change where the next may go, beyond amounts?"""
         return len(self._on_pods) > 1  # amounts alone are looked at by every class
+
+    def is_plain(self, among: Set[PodClass]) -> bool:
+        """Among these classes: does nothing but amounts matter to such a pod?"""
+        others = sum(rule is not self._around for rule in self._on_pods)
+        return others <= 1 and not self._around.is_heeded(among)
 
     @property
     def is_current(self) -> bool:
@@ -361,4 +366,5 @@ class _RulesOfClass:
     ) -> DomainCounter:
         make = partial(DomainCounter, self._table, column, weight, namespaces, eligibility, asked)
         self.counters.append(self._placements.counter(key, make))
+        self.counters[-1].asked_by.add(self._class)
         return self.counters[-1]

@@ -99,6 +99,7 @@ class DomainCounter:
         "_sums_one",
         "_table",
         "asked",
+        "asked_by",
         "changes",
         "column",
         "heeds_taints",
@@ -126,6 +127,7 @@ class DomainCounter:
         self.weight = weight  # how much one pod of a class counts
         self.namespaces = namespaces  # classes of other namespaces never count; None: any may
         self.asked = asked  # classes that do not meet it never count
+        self.asked_by: set[PodClass] = set()  # whose rules it serves
         self.heeds_taints = False  # do taints decide which nodes count?
         self.sums: Amounts = np.zeros(1, np.int64)
         self._sums_one: memoryview[int] = self.sums.data  # the same for one domain at a time
