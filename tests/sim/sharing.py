@@ -26,7 +26,8 @@ from growth.sim.apiserver.store import Write
 from growth.sim.clock import run_virtual
 from growth.sim.cluster import Cluster
 from growth.sim.laws import Judge
-from growth.sim.laws.witness import REQUEST, Call, Witness, planned_pods
+from growth.sim.laws.memory import Call
+from growth.sim.laws.witness import REQUEST, Witness, planned_pods
 from growth.sim.process import GrowthProcess
 from tests.sim.share_view import ShareApi, ShareCloud, Sight
 from tests.sim.shares import SHARE_LABEL, Shares
