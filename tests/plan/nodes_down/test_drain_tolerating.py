@@ -14,8 +14,10 @@ from growth.model.instant import format_instant
 from growth.model.labels import LabelSelector
 from growth.model.node import DO_NOT_DISRUPT
 from growth.model.noderequest import NodeRemovalRequest, NodeRemovalRequestStatus, ToleratingPods
+from growth.model.outcome import TryLater
 from growth.model.pod import Owner, Pod, Toleration
 from growth.plan.nodes_down import removal
+from growth.plan.nodes_down.attempts import without_last_attempt
 from growth.plan.nodes_down.drain import has_returned, owner_key
 from tests.plan.builders import NOW, bound, pod
 from tests.plan.nodes_down.test_drain import cluster, evicted, going, plan
@@ -72,6 +74,16 @@ def test_what_came_back_is_evicted_once_directly_before_the_delete_and_does_not_
     assert (written(decision).phase, written(decision).removal_attempt) == ("Deprovisioning", 1)
     again = plan(snapshot, removal.Ledger(not_before={"a": NOW - 1}))  # the gate was closed
     assert [type(action) for action in again.actions] == [WriteNodeRemovalStatus]
+
+
+def test_a_new_leader_does_not_evict_again_what_came_back_when_the_provider_was_too_busy_to_delete() -> None:
+    first = plan(cluster([operator("op-2", created_at=NOW - 5)], [draining("uid-op-1")]))
+    asked = replace(draining("uid-op-1"), status=written(first))
+    busy = replace(asked, status=without_last_attempt(asked, TryLater("too many requests", 10.0), NOW))
+    assert (busy.phase, busy.status.removal_attempt) == ("Pending", 0)
+    anew = plan(cluster([operator("op-3", created_at=NOW - 1)], [busy]), removal.Ledger())
+    assert [type(action) for action in anew.actions] == [WriteNodeRemovalStatus]
+    assert written(anew).removal_attempt == 1
 
 
 @pytest.mark.parametrize("by", ["annotation", "budget"])

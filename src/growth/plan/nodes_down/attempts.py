@@ -32,6 +32,7 @@ IRREVOCABLE: Final = "Irrevocable"
 HELD: Final = "MachineHeld"
 
 ASKED: Final = "deletionRequested"
+RETURNED: Final = "returnedPodsEvicted"  # kept when the attempt that it was done for is taken back
 _HELD_SECONDS: Final = 1800.0  # a backup or a snapshot has ended by then
 
 
@@ -40,13 +41,13 @@ def is_irrevocable(removal: NodeRemovalRequest) -> bool:
     return any(condition.type == IRREVOCABLE and condition.status == "True" for condition in removal.status.conditions)
 
 
-def with_next_attempt(removal: NodeRemovalRequest, now: float) -> NodeRemovalRequestStatus:
+def with_next_attempt(removal: NodeRemovalRequest, now: float, returned: int = 0) -> NodeRemovalRequestStatus:
     """Deprovisioning, one attempt more. If the last one was never answered with a no, nothing can be cancelled any
-    more.
+    more. `returned`: so many pods are evicted for it that had come back.
     """
     attempt, at = removal.status.removal_attempt + 1, format_instant(now)
-    event = life_event(now, ASKED, f"attempt {attempt}")
-    status = with_removal_phase(removal.status, DEPROVISIONING, event)
+    evicted = (life_event(now, RETURNED, f"{returned} pods that had come back"),) if returned else ()
+    status = with_removal_phase(removal.status, DEPROVISIONING, *evicted, life_event(now, ASKED, f"attempt {attempt}"))
     status = replace(status, removal_attempt=attempt, remove_attempted_at=at, waiting_for="")
     if removal.phase != DEPROVISIONING or is_irrevocable(removal):
         return status

@@ -42,6 +42,7 @@ from growth.model.resources import CPU, MEMORY
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.evictions import Evictability
+from growth.plan.nodes_down.attempts import RETURNED
 from growth.plan.nodes_down.budgets import Recent, disruptions_left
 from growth.plan.nodes_down.what_if import Emptying
 from growth.plan.world.machines import CONSOLIDATED, DELETED, NOT_READY
@@ -149,6 +150,15 @@ class Drains:
         """Why the delete waits for a pod that has come back; empty: it does not."""
         block = next(filter(None, map(self._evictability.why_not_now, returned)), None)
         return "" if block is None else f"{block.message}; it came back to the node"
+
+    def last_to_evict(self, removal: NodeRemovalRequest, returned: tuple[Pod, ...]) -> tuple[Pod, ...]:
+        """Of those that have come back, before the delete is first asked for. Not again when that is put off, by this
+        leader or the next: the record says that it was done.
+        """
+        was_done = any(event.name == RETURNED for event in removal.status.events)
+        if was_done or removal.status.removal_attempt or removal.name in self._not_before:
+            return ()
+        return tuple(pod for pod in returned if pod.deleted_at is None)
 
     def next_batch(self, pods: tuple[Pod, ...]) -> tuple[Pod, ...]:
         """Low priority first, then large ones; no more than may be leaving at once."""

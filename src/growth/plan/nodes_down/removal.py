@@ -249,10 +249,9 @@ class _Look:
             return
         machine_id, _, why_not = machine_to_delete(removal, self._snapshot)
         if machine_id:
-            is_first = removal.status.removal_attempt == 0 and removal.name not in self._ledger.not_before
-            staying = [pod for pod in returned if pod.deleted_at is None]
-            self._turn.do(*(EvictPod(seen(pod)) for pod in staying if is_first))
-            self._turn.do(WriteNodeRemovalStatus(seen(removal), with_next_attempt(removal, self._snapshot.now)))
+            now, last = self._snapshot.now, self._drains.last_to_evict(removal, returned)
+            self._turn.do(*(EvictPod(seen(pod)) for pod in last))
+            self._turn.do(WriteNodeRemovalStatus(seen(removal), with_next_attempt(removal, now, len(last))))
         else:
             self._write_waiting(removal, why_not)
 
