@@ -177,12 +177,14 @@ class Living:
         until it is a program of its own, its parent stands still with it.
         """
         assert self._process is not None
-        own = Path(f"/proc/{self._process.pid}")
-        for task in (own / "task").iterdir():
-            for child in re.findall(r"\d+", (task / "children").read_text()):
-                with suppress(FileNotFoundError, ProcessLookupError):  # it has ended meanwhile
-                    if Path(f"/proc/{child}/cmdline").read_bytes() != (own / "cmdline").read_bytes():
-                        os.kill(int(child), signal.SIGSTOP)
+        own, children = Path(f"/proc/{self._process.pid}"), list[str]()
+        for thread in (own / "task").iterdir():
+            with suppress(FileNotFoundError, ProcessLookupError):  # it has ended meanwhile
+                children += re.findall(r"\d+", (thread / "children").read_text())
+        for child in children:
+            with suppress(FileNotFoundError, ProcessLookupError):  # so has this
+                if Path(f"/proc/{child}/cmdline").read_bytes() != (own / "cmdline").read_bytes():
+                    os.kill(int(child), signal.SIGSTOP)
 
 
 @contextmanager
