@@ -52,18 +52,3 @@ def test_of_many_answers_only_those_are_made_again_whose_part_is_another_object(
     assert memo.recall_each("how many", {"new": later["new"]}, length) == {"new": 1}  # what is gone is forgotten
     assert memo.recall_each("how many", first, length) == {"few": 1, "many": 2}
     assert made == ["a", "b", "d", "g", "a", "b"]
-
-
-def test_many_answers_are_made_again_when_something_else_that_they_depend_on_is_another_object() -> None:
-    memo, parts, made = Memo(), {"a": (1,)}, list[str]()
-    budgets: dict[str, int] = {}
-
-    def make(_part: object) -> str:
-        made.append("answer")
-        return "answer"
-
-    memo.recall_each("may it go", parts, make, (budgets,))
-    memo.recall_each("may it go", parts, make, (budgets,))
-    assert len(made) == 1
-    memo.recall_each("may it go", parts, make, (dict(budgets),))
-    assert len(made) == 2

@@ -82,7 +82,7 @@ class Memo:
 
     def __init__(self) -> None:
         self._answers: dict[str, list[tuple[tuple[object, ...], Any]]] = {}
-        self._each: dict[str, tuple[Mapping[str, Any], tuple[object, ...], Mapping[str, Any]]] = {}
+        self._each: dict[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {}
         self._now = 0.0  # the latest instant that was asked about
 
     def recall(
@@ -107,24 +107,16 @@ class Memo:
         return self.recall(question, (self._now, *parts), make, most)
 
     def recall_each(
-        self,
-        question: str,
-        parts: Mapping[str, Part],
-        make: Callable[[Part], Answer],
-        others: tuple[object, ...] = (),
+        self, question: str, parts: Mapping[str, Part], make: Callable[[Part], Answer]
     ) -> Mapping[str, Answer]:
-        """An answer for each name, made from its part and from `others`. Where a few parts are other objects than the
-        last time, only their answers are made again.
+        """An answer for each name, made from its part alone. Where a few parts are other objects than the last time,
+        only their answers are made again.
         """
-        known, made_from, answers = self._each.get(question, (EMPTY, (), EMPTY))
-        is_same = len(made_from) == len(others) and all(map(is_, made_from, others))
-        if known is parts and is_same:
-            return answers
-        if not is_same:
-            known = EMPTY
-        before = known.get
-        answers = {name: answers[name] if before(name) is part else make(part) for name, part in parts.items()}
-        self._each[question] = (parts, others, answers)
+        known, answers = self._each.get(question, (EMPTY, EMPTY))
+        if known is not parts:
+            before = known.get
+            answers = {name: answers[name] if before(name) is part else make(part) for name, part in parts.items()}
+            self._each[question] = (parts, answers)
         return answers
 
     def __eq__(self, other: object) -> bool:
