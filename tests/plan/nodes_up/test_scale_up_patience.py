@@ -61,6 +61,16 @@ def test_a_burst_that_does_not_end_is_planned_after_ten_seconds() -> None:
     assert run_scale_up(everybody, ledger, settings).actions != ()
 
 
+def test_a_burst_of_hundreds_that_does_not_end_is_waited_for_twice_as_long() -> None:
+    ledger, settings, again_at = scale_up.Ledger(), Settings(), None
+    for tick in range(40):
+        many = [pod(f"p{number}") for number in range(20 * (tick + 1))]
+        decision = run_scale_up(world(many, [pool()], [SMALL], now=NOW + tick * 0.5), ledger, settings)
+        assert decision.actions == ()
+        ledger, again_at = decision.ledger, decision.again_at
+    assert again_at == NOW + 20
+
+
 def test_pods_whose_request_became_unmet_are_planned_again_without_a_window() -> None:
     cheap, dear = offering("cheap", 2, 4096, 0.01), offering("dear", 2, 4096, 0.02)
     snapshot = world([pod("a")], [pool("default", "cheap", "dear")], [cheap, dear])

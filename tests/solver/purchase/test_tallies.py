@@ -8,7 +8,14 @@ from growth.model.labels import HOSTNAME, ZONE, Labels
 from growth.model.pod import HostPort, PodShape
 from growth.solver.purchase.layout import Layout, lay_out
 from growth.solver.purchase.problem import Choice, DemandClass, PlacementProblem, Room
-from growth.solver.purchase.tallies import NodeTally, even_nodes, looks_beyond_node, node_limits, proven_spreads
+from growth.solver.purchase.tallies import (
+    NodeTally,
+    even_nodes,
+    kinds_on_node,
+    looks_beyond_node,
+    node_limits,
+    proven_spreads,
+)
 from tests.solver.worlds import choice, room, shape, spread, term
 
 WEB = {"app": "web"}
@@ -51,10 +58,28 @@ def test_a_daemon_that_holds_a_port_is_counted_from_the_start() -> None:
     assert NodeTally(layout, 0).space(0) == 0
 
 
-def test_with_other_contents_the_node_is_counted_again() -> None:
-    alone = shape(labels=WEB, anti_affinity=(term(HOSTNAME, app="web"),))
-    node = NodeTally(laid_out(alone), 0, {0: 1})
-    assert node.with_contents({0: 1}, less=0).space(0) == 1
+def test_what_leaves_a_node_takes_its_counts_and_its_limits_along() -> None:
+    web, shy = shape(labels=WEB), shape(labels={"app": "shy"}, anti_affinity=(term(HOSTNAME, app="web"),))
+    layout = laid_out(web, shy)
+    of_web, of_shy = class_of(layout, web), class_of(layout, shy)
+    node = NodeTally(layout, 0, {of_shy: 2})
+    node.add(of_shy, -1)
+    assert node.space(of_web) == 0  # the other one still asks for it
+    node.add(of_shy, -1)
+    assert node.space(of_web) > 0
+    node.add(of_web, 1)
+    assert node.space(of_shy) == 0
+    node.add(of_web, -1)
+    assert node.space(of_shy) > 0
+
+
+def test_classes_of_other_sizes_with_the_same_rules_are_of_one_kind() -> None:
+    rule = (term(HOSTNAME, app="web"),)
+    large, small = shape(2.0, labels=WEB, anti_affinity=rule), shape(1.0, labels=WEB, anti_affinity=rule)
+    plain = shape(labels=WEB)
+    layout = laid_out(large, small, plain)
+    one, other, third = (kinds_on_node(layout)[class_of(layout, each)] for each in (large, small, plain))
+    assert one == other != third
 
 
 def test_only_rules_of_the_node_limit_it() -> None:

@@ -75,6 +75,7 @@ from growth.plan.world.turn import sooner
 from growth.solver.purchase.problem import Choice, Pattern, Room
 
 _NEXT_SECONDS: Final = 1.0  # after those who have waited longer
+_MANY_PODS: Final = 200  # in one burst
 
 
 class Batch(Struct, frozen=True):
@@ -228,12 +229,8 @@ def _with_pods(found: Survey, snapshot: Snapshot, ledger: Ledger, settings: Sett
     notes = tuple(Note(each.about, UNPLACED, told[each.name], "Warning") for each in found.demands if each.name in told)
     barred = dict.fromkeys(partial, None) | {name: each.until for name, each in held.items()}
     found = _with_patience(found, snapshot, barred, looks=looks)
-    return replace(
-        found,
-        notes=(*found.notes, *notes),
-        looked_at=now if looks else ledger.looked_at,
-        again_at=sooner(found.again_at, *again),
-    )
+    looked_at = now if looks else ledger.looked_at
+    return replace(found, notes=(*found.notes, *notes), looked_at=looked_at, again_at=sooner(found.again_at, *again))
 
 
 def _with_buffers(found: Survey, snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Survey:
@@ -315,15 +312,16 @@ def _next_batch(
     before: Batch | None, arrived: Mapping[str, int], known: Collection[str], now: float, settings: Settings
 ) -> tuple[Batch | None, float | None]:
     """The batch, and when its window closes: each new arrival, and each new count, keeps it open a little longer, but
-    not for ever.
+    not for ever. Large bursts come kind by kind, and a plan for the first kinds alone is dear for all: twice as long.
     """
     counts = {name: count for name, count in arrived.items() if name not in known}
     if not counts:
         return None, None
     began_at = now if before is None else before.began_at
     grew = before is None or any(before.counts.get(name) != count for name, count in counts.items())
-    batch = Batch(began_at, now if grew or before is None else before.grew_at, counts)
-    return batch, min(batch.grew_at + settings.batch_quiet_seconds, began_at + settings.batch_longest_seconds)
+    batch = Batch(began_at, now if before is None or grew else before.grew_at, counts)
+    longest = settings.batch_longest_seconds * (2 if len(counts) >= _MANY_PODS else 1)
+    return batch, min(batch.grew_at + settings.batch_quiet_seconds, began_at + longest)
 
 
 # -------------------------------------------------------------------------------- what `min` lacks

@@ -17,9 +17,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from growth.solver.arrays import BoolArray, FloatArray, IntArray
+from growth.solver.arrays import MANY, BoolArray, FloatArray, IntArray
 from growth.solver.purchase.bins import Bins, fewest
-from growth.solver.purchase.layout import SpreadView, unit_prices
+from growth.solver.purchase.layout import SpreadView, largest_share, unit_prices
+from growth.solver.purchase.rows import Part
 from growth.solver.purchase.tallies import looks_beyond_node, own_limits
 from growth.solver.purchase.zones import place_together, sticks_together
 
@@ -127,6 +128,23 @@ def _onto_new_node(bins: Bins, index: int, remaining: IntArray, prices: _Prices)
             return True
         bins.close_last()  # a spread counts the daemons of the node: beside them, no pod of the class is allowed
     return False
+
+
+def open_best(bins: Bins, part: Part) -> None:
+    """New nodes for a part, each time of the choice where its share costs least."""
+    layout, index, missing = bins.layout, part.index, part.count
+    alone = np.where(part.choices, new_space(bins, index, part.has_zone), 0)
+    costs = np.where(alone > 0, layout.price * largest_share(layout, index), np.inf)
+    costs[layout.tier > layout.tier[alone > 0].min(initial=MANY)] = np.inf
+    while missing and np.isfinite(costs).any():
+        choice = int(costs.argmin())
+        times = min(max(1, missing // int(alone[choice])), int(bins.openable()[choice]))
+        if times > 0:
+            taken = min(int(alone[choice]), missing)
+            bins.open_alike(choice, {index: taken}, times)
+            missing -= taken * times
+        else:
+            costs[choice] = np.inf
 
 
 def new_space(bins: Bins, index: int, has_zone: bool = False) -> IntArray:

@@ -12,14 +12,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from growth.solver.arrays import MANY, FloatArray, IntArray
+from growth.solver.arrays import FloatArray, IntArray
 from growth.solver.patterns.dive import Packing
 from growth.solver.patterns.stock import Stock
 from growth.solver.purchase.bins import Bins
-from growth.solver.purchase.greedy import new_space
-from growth.solver.purchase.layout import Layout, largest_share
+from growth.solver.purchase.layout import Layout
 from growth.solver.purchase.rows import Part, Rows
-from growth.solver.purchase.tallies import NodeTally, node_limits
+from growth.solver.purchase.tallies import NodeTally, kinds_on_node, node_limits
 
 _MOST_SWAPS_TRIED = 400
 _DIFFERS_LITTLE = 1.5  # times
@@ -75,35 +74,19 @@ def _fill_bins(bins: Bins, part: Part) -> Part:
     return replace(part, count=missing)
 
 
-def open_best(bins: Bins, part: Part) -> None:
-    """New nodes for a part, each time of the choice where its share costs least."""
-    layout, index, missing = bins.layout, part.index, part.count
-    alone = np.where(part.choices, new_space(bins, index, part.has_zone), 0)
-    costs = np.where(alone > 0, layout.price * largest_share(layout, index), np.inf)
-    costs[layout.tier > layout.tier[alone > 0].min(initial=MANY)] = np.inf
-    while missing and np.isfinite(costs).any():
-        choice = int(costs.argmin())
-        times = min(max(1, missing // int(alone[choice])), int(bins.openable()[choice]))
-        if times > 0:
-            taken = min(int(alone[choice]), missing)
-            bins.open_alike(choice, {index: taken}, times)
-            missing -= taken * times
-        else:
-            costs[choice] = np.inf
-
-
 def open_nodes(bins: Bins, rows: Rows, packing: Packing) -> list[Part]:
     """Open the packed nodes and put pods onto them; returns the parts that are left."""
     if rows.is_coarse:
         return _open_coarse(bins, rows, packing)
-    pods = [_RowPods(bins.layout, parts, rows.is_exact) for parts in rows.parts]
+    kinds = kinds_on_node(bins.layout)
+    pods = [_RowPods(bins.layout, parts, rows.is_exact, kinds) for parts in rows.parts]
     nodes: list[_Node] = []
     for pattern, choice, times in zip(packing.patterns, packing.choices, packing.times, strict=True):
         content = [(int(row), int(pattern[row])) for row in np.flatnonzero(pattern)]
         if all(pods[row].is_plain for row, _ in content):
             _open_alike(bins, pods, choice, content, times)
         else:
-            nodes.extend(_fill(bins.layout, pods, choice, content) for _ in range(times))
+            nodes.extend(_fill(_Node(choice, bins.layout, kinds), pods, content) for _ in range(times))
     _swap_into_holes(nodes, pods, rows.stock)
     for node in nodes:
         if node.held:
@@ -203,17 +186,20 @@ class _MixedPods:
 class _Node:
     """A node to be opened: how many of which class of which row, and what its rows still miss."""
 
-    __slots__ = ("choice", "held", "holes", "tally")
+    __slots__ = ("_kinds", "_known", "choice", "held", "holes", "tally")
 
-    def __init__(self, choice: int, tally: NodeTally) -> None:
+    def __init__(self, choice: int, layout: Layout, kinds: Sequence[int]) -> None:
         self.choice = choice
-        self.tally = tally
+        self.tally = NodeTally(layout, choice)
         self.held: dict[tuple[int, int], int] = {}
         self.holes: dict[int, int] = {}
+        self._kinds = kinds
+        self._known: dict[tuple[int, int], bool] = {}
 
     def hold(self, row: int, index: int, count: int) -> None:
         """What the tally counts already."""
         self.held[row, index] = self.held.get((row, index), 0) + count
+        self._known.clear()
 
     def put(self, row: int, index: int, count: int) -> None:
         self.hold(row, index, count)
@@ -223,7 +209,19 @@ class _Node:
         self.held[row, index] -= 1
         if not self.held[row, index]:
             del self.held[row, index]
-        self.tally = self.tally.with_contents(self.by_class())
+        self.tally.add(index, -1)
+        self._known.clear()
+
+    def takes(self, coming: int, leaving: int) -> bool:
+        """Would the rules allow a pod of one class if one of another left? A node may hold hundreds of classes of few
+        kinds.
+        """
+        key = self._kinds[coming], self._kinds[leaving]
+        if key not in self._known:
+            self.tally.add(leaving, -1)
+            self._known[key] = self.tally.space(coming) >= 1
+            self.tally.add(leaving, 1)
+        return self._known[key]
 
     def spare(self, stock: Stock) -> FloatArray:
         """What no pod takes, and none that is missed would."""
@@ -241,8 +239,7 @@ class _Node:
         return counts
 
 
-def _fill(layout: Layout, pods: Sequence[_RowPods], choice: int, content: list[tuple[int, int]]) -> _Node:
-    node = _Node(choice, NodeTally(layout, choice))
+def _fill(node: _Node, pods: Sequence[_RowPods], content: list[tuple[int, int]]) -> _Node:
     for row, count in content:
         missing = count
         for index, amount in pods[row].deal(count, node.tally):
@@ -281,7 +278,7 @@ def _swap(node: _Node, row: int, pods: _RowPods, others: Sequence[_Node]) -> boo
             node.put(row, waiting, 1)
             pods.take(waiting)
             return True
-        found = _exchange(node.tally, row, waiting, node, others)
+        found = _exchange(node, row, waiting, others)
         if found is not None:
             other, moving = found
             other.take_out(row, moving)
@@ -296,20 +293,20 @@ def _make_way(node: _Node, row: int, pods: _RowPods, holding: Mapping[int, Seque
     """Send a pod that is in the way of a waiting one to another node, and take one of its row from there."""
     for waiting in pods.classes_left():
         for held_row, leaving in list(node.held):
-            without = node.tally.with_contents(node.by_class(), less=leaving)
-            if without.space(waiting) < 1:
+            if not node.takes(waiting, leaving):
                 continue
-            without.add(waiting, 1)
-            found = _exchange(without, held_row, leaving, node, holding.get(held_row, ()))
+            node.take_out(held_row, leaving)
+            node.put(row, waiting, 1)
+            found = _exchange(node, held_row, leaving, holding.get(held_row, ()))
             if found is not None:
                 other, moving = found
-                node.take_out(held_row, leaving)
                 other.take_out(held_row, moving)
                 other.put(held_row, leaving, 1)
-                node.put(row, waiting, 1)
                 node.put(held_row, moving, 1)
                 pods.take(waiting)
                 return True
+            node.take_out(row, waiting)
+            node.put(held_row, leaving, 1)
     return False
 
 
@@ -323,37 +320,32 @@ def _swap_sizes(node: _Node, row: int, pods: _RowPods, nodes: Sequence[_Node], s
         ]:
             large = (other.spare(stock) + stock.need >= stock.need[row]).all(axis=1)
             for moving_row, moving in [held for held in other.held if fitting[held[0]] and large[held[0]]]:
-                if node.tally.space(moving) >= 1:
-                    without = other.tally.with_contents(other.by_class(), less=moving)
-                    if without.space(waiting) >= 1:
-                        other.take_out(moving_row, moving)
-                        other.put(row, waiting, 1)
-                        node.put(moving_row, moving, 1)
-                        pods.take(waiting)
-                        return True
+                if node.tally.space(moving) >= 1 and other.takes(waiting, moving):
+                    other.take_out(moving_row, moving)
+                    other.put(row, waiting, 1)
+                    node.put(moving_row, moving, 1)
+                    pods.take(waiting)
+                    return True
     return False
 
 
-def _exchange(
-    tally: NodeTally, row: int, coming: int, node: _Node, others: Sequence[_Node]
-) -> tuple[_Node, int] | None:
-    """Another node that would take the pod in exchange for one of the row that these tallies allow."""
+def _exchange(node: _Node, row: int, coming: int, others: Sequence[_Node]) -> tuple[_Node, int] | None:
+    """Another node that would take the pod in exchange for one of the row that may be on this one."""
     for other in others[:_MOST_SWAPS_TRIED]:
         if other is not node:
             for moving in [index for held_row, index in other.held if held_row == row and index != coming]:
-                if tally.space(moving) >= 1:
-                    without = other.tally.with_contents(other.by_class(), less=moving)
-                    if without.space(coming) >= 1:
-                        return other, moving
+                if node.tally.space(moving) >= 1 and other.takes(coming, moving):
+                    return other, moving
     return None
 
 
 class _RowPods:
     """The pods of a row that are still to be dealt."""
 
-    def __init__(self, layout: Layout, parts: Sequence[Part], is_exact: bool) -> None:
+    def __init__(self, layout: Layout, parts: Sequence[Part], is_exact: bool, kinds: Sequence[int]) -> None:
         self._parts = list(parts)
         self._left = [part.count for part in parts]
+        self._kinds = kinds
         self.is_plain = is_exact or not any(_has_node_rules(layout, part.index) for part in parts)
         most_limited = [(-len(node_limits(layout, part.index)), -part.count) for part in parts]
         self._order = sorted(range(len(parts)), key=most_limited.__getitem__)
@@ -384,7 +376,12 @@ class _RowPods:
         return bool(self._order)
 
     def classes_left(self) -> list[int]:
-        return list(dict.fromkeys(self._parts[number].index for number in self._order))
+        """One of each kind: where it finds no place, no other of its kind does."""
+        found: dict[int, int] = {}
+        for number in self._order:
+            index = self._parts[number].index
+            found.setdefault(self._kinds[index], index)
+        return list(found.values())
 
     def take(self, index: int) -> None:
         """One pod of the class, put somewhere by others."""

@@ -35,10 +35,10 @@ from growth.solver.patterns.packing import pack, relax
 from growth.solver.purchase.answer import prove_bound, write_answer
 from growth.solver.purchase.bins import Bins, planned, price_of
 from growth.solver.purchase.check import check
-from growth.solver.purchase.greedy import place_by_rules, take_back_excess
+from growth.solver.purchase.greedy import open_best, place_by_rules, take_back_excess
 from growth.solver.purchase.improve import enlarge, follow_preferences, make_cheaper, place_anew
 from growth.solver.purchase.layout import Layout, lay_out, unit_prices
-from growth.solver.purchase.open_nodes import by_worth, fill_bins, open_best, open_nodes
+from growth.solver.purchase.open_nodes import by_worth, fill_bins, open_nodes
 from growth.solver.purchase.problem import PlacementProblem, PlacementSolution, Stage, Unplaced, whole_gangs
 from growth.solver.purchase.rows import Part, RelaxedRows, recall, remember, rows_of
 from growth.solver.purchase.tallies import EvenNodes, concerns_no_pods, even_nodes, looks_beyond_node

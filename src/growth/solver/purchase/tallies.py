@@ -71,12 +71,13 @@ def own_limits(layout: Layout, index: int) -> Iterator[tuple[int, int]]:
 class NodeTally:
     """The tallies of one planned node as it is filled, and the limits of the pods on it."""
 
-    __slots__ = ("_choice", "_layout", "counts", "limits")
+    __slots__ = ("_asked", "_layout", "counts", "limits")
 
     def __init__(self, layout: Layout, choice: int, contents: Mapping[int, int] | None = None) -> None:
-        self._layout, self._choice = layout, choice
+        self._layout = layout
         self.counts: dict[int, int] = {}
         self.limits: dict[int, float] = {}
+        self._asked: dict[int, dict[float, int]] = {}  # of each tally the limits, with the number of pods that ask it
         for rules in layout.daemons[choice]:
             self._count(rules, 1, [(limit.tally, float(limit.limit)) for limit in rules.anti])
         for index, count in (contents or {}).items():
@@ -97,18 +98,26 @@ class NodeTally:
         return int(max(space, 0))
 
     def add(self, index: int, count: int) -> None:
+        """Or take out, if the count is negative."""
         self._count(self._layout.rules[index], count, node_limits(self._layout, index))
 
     def _count(self, rules: ShapeRules, count: int, limits: Sequence[tuple[int, float]]) -> None:
         for tally in rules.adds:
             self.counts[tally] = self.counts.get(tally, 0) + count
         for tally, limit in limits:
-            self.limits[tally] = min(self.limits.get(tally, BOUNDLESS), limit)
+            asked = self._asked.setdefault(tally, {})
+            asked[limit] = asked.get(limit, 0) + count
+            if not asked[limit]:
+                del asked[limit]
+            self.limits[tally] = min(asked, default=BOUNDLESS)
 
-    def with_contents(self, contents: Mapping[int, int], less: int | None = None) -> NodeTally:
-        """The tallies of the same node with these contents, less one pod of a class."""
-        kept = {index: count - (index == less) for index, count in contents.items()}
-        return NodeTally(self._layout, self._choice, kept)
+
+def kinds_on_node(layout: Layout) -> list[int]:
+    """A number for each class: those with the same number are equal to every `NodeTally`."""
+    kinds: dict[object, int] = {}
+    on_node = [tuple(tally for tally in rules.adds if _is_on_node(layout, tally)) for rules in layout.rules]
+    asked = ((adds, tuple(node_limits(layout, index))) for index, adds in enumerate(on_node))
+    return [kinds.setdefault(each, len(kinds)) for each in asked]
 
 
 # --------------------------------------------------------------- what is proven of spreads over nodes
