@@ -3,7 +3,7 @@ status, and by the gate before every delete.
 
 If many nodes stop reporting at once, the fault may be the network's or growth's own, and what runs there may be well.
 
-| the brake holds | while, of the nodes that were ever Ready, those that are NotReady are |
+| the brake holds | while, of the nodes that are or have been Ready (`was_ever_ready`), those that are NotReady are |
 | --- | --- |
 | for a pool | at least 2, and more than 20 % of the pool's |
 | for every pool | at least 3, and more than 20 % of the cluster's |
@@ -14,7 +14,7 @@ If many nodes stop reporting at once, the fault may be the network's or growth's
 | a node with pods | is not disturbed: neither marked, nor drained, nor deleted |
 | a Ready node that a live look shows empty | goes as ever |
 | a node whose machine is gone or off, by the word of the provider | goes as ever |
-| a node that never was Ready | goes as ever, unless a pod has run there: nothing is lost with it |
+| a node that was never opened to pods (`was_ever_ready`) | goes as ever, unless a pod has run there: nothing is lost |
 
 | bought for its pool while it holds | |
 | --- | --- |

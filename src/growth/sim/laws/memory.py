@@ -84,34 +84,20 @@ class Scaled(Struct):
 class Brakes:
     """For which pools the brake holds, and since when, by the nodes' own truth.
 
-    A node counts once it has been Ready, as far as anybody could tell growth: one on its way that was Ready only while
-    no news of nodes came through looks like one that never was. A condition that changed proves nothing, for it also
-    changes when a kubelet falls silent before it ever was Ready; and if such nodes held the brake, a broken image would
-    hold it for ever. Of a node that is not on its way (a stranger's, or one whose record says Ready or is gone) growth
-    needs no news.
+    A node counts while it is Ready, and after that if it was ever opened to pods. One that was Ready for a moment only,
+    still behind growth's start-up taint, has served nobody: it is given up in time like one that never was Ready. If
+    such nodes held the brake, an image that fails a little later would hold it, and be paid for, without end.
     """
 
-    def __init__(self, is_on_its_way: Callable[[str], bool]) -> None:
+    def __init__(self, is_closed: Callable[[str], bool]) -> None:
         self.since: dict[str, float] = {}  # pools; "" is the cluster
-        self._is_on_its_way = is_on_its_way
-        self._unseen: dict[str, None] = {}  # nodes that have been Ready, and growth heard of no node meanwhile
-
-    def begin(self, name: str) -> None:
-        """A node is Ready for the first time."""
-        self._unseen[name] = None
-
-    def hear(self, readiness: Mapping[str, bool]) -> bool:
-        """News of nodes came through: who is Ready now is seen. Does anybody count who did not?"""
-        seen = [name for name in self._unseen if readiness.get(name, True)]  # or it is gone, and counts nowhere
-        for name in seen:
-            del self._unseen[name]
-        return bool(seen)
+        self._is_closed = is_closed
 
     def look(self, now: float, readiness: Mapping[str, bool], pools: Mapping[str, str]) -> None:
         """`pools`: of nodes that are growth's."""
         ill: dict[str, list[bool]] = {"": []}
         for name, is_ready in readiness.items():
-            if name in self._unseen and self._is_on_its_way(name):
+            if not is_ready and self._is_closed(name):
                 continue
             for pool in ("", pools[name]) if name in pools else ("",):
                 ill.setdefault(pool, []).append(not is_ready)

@@ -12,7 +12,7 @@ from typing import Final
 from growth.kube.api.transport import Request
 from growth.kube.codec import Codec
 from growth.model.instant import parse_instant
-from growth.model.node import DO_NOT_DISRUPT, POOL_LABEL, SCALE_DOWN_TAINT, Node
+from growth.model.node import DO_NOT_DISRUPT, POOL_LABEL, SCALE_DOWN_TAINT, TEMPLATE, Node
 from growth.model.nodepool import PAUSED
 from growth.model.offering import CLUSTER_LABEL
 from growth.model.pod import Pod
@@ -59,7 +59,7 @@ class Witness:
         self.in_vain_at: dict[str, float] = {}  # machines, by name: when it was plain that they help nobody
         self.readiness: dict[str, bool] = {}  # of nodes that have been Ready
         self.once_ready: dict[str, None] = {}  # nodes that have been, also those that are gone
-        self._brakes = Brakes(self._is_on_its_way)
+        self._brakes = Brakes(self._is_closed)
         self.braked_since = self._brakes.since  # pools; "" is the cluster
         self.protected_since: dict[str, float] = {}  # nodes that must not be disturbed
         self.sent_at: dict[str, float] = {}  # calls that left growth, by their text: the latest of each
@@ -179,9 +179,8 @@ class Witness:
             self.readiness[name] = is_ready
             self.once_ready[name] = None
             if not was_known:
-                self._brakes.begin(name)
                 after(IN_VAIN_SECONDS + SETTLED_SECONDS, lambda: self._judge_use(name))
-        if is_ready != was_ready or write.type == "DELETED":
+        if not (is_ready and was_ready) or write.type == "DELETED":
             self._see_brake()
 
     def _see_brake(self) -> None:
@@ -261,8 +260,6 @@ class Witness:
     def hear_kind(self, plural: str) -> None:
         """growth got a list, or news, of a kind."""
         self.heard_at[plural] = self.now
-        if plural == "nodes" and self._brakes.hear(self.readiness):
-            self._see_brake()
 
     def _hear(self, request: Request, route: Route) -> None:
         if route.subresource == "eviction" and request.headers.get("user-agent", "").startswith(GROWTH):
@@ -301,9 +298,12 @@ class Witness:
         """Neither marked as ours nor for a pool."""
         return server.labels.get(CLUSTER_LABEL) != self.cluster_id and POOL_LABEL not in server.template.labels
 
-    def _is_on_its_way(self, name: str) -> bool:
-        request = self.cluster.store.read(REQUEST, name)
-        return request is not None and (request.get("status") or {}).get("phase") != "Ready"
+    def _is_closed(self, name: str) -> bool:
+        """Was it never opened to pods? Who registers a node closes it, and writes the digest of its template."""
+        request, node = self.cluster.store.read(REQUEST, name), self.node(name)
+        if request is None or (request.get("status") or {}).get("phase") == "Ready" or node is None:
+            return False
+        return node.is_starting or TEMPLATE not in node.annotations
 
     def servers_of(self, pool: str) -> list[Server]:
         return [server for server in self.our_servers() if server.template.labels.get(POOL_LABEL) == pool]
