@@ -9,7 +9,9 @@ from multiprocessing.process import BaseProcess
 
 import pytest
 
-from growth.controllers.loop.workers import working
+from growth.controllers.loop.workers import open_workers, working
+from growth.solver.purchase.problem import PlacementProblem
+from growth.solver.purchase.solve import solve
 
 
 def _interrupted(number: int) -> int:
@@ -20,6 +22,14 @@ def _interrupted(number: int) -> int:
 def test_a_worker_goes_on_after_an_interrupt_from_the_keyboard() -> None:
     with working(1) as workers:
         assert list(workers.map(_interrupted, [1, 2])) == [2, 4]
+
+
+def test_the_solvers_worker_holds_the_solver_and_neither_the_log_nor_the_commands() -> None:
+    with open_workers(1) as workers:
+        workers.submit(solve, PlacementProblem(demands=(), choices=())).result()
+        held = set(workers.submit(eval, "list(__import__('sys').modules)").result())
+    assert "growth.solver.purchase.solve" in held
+    assert held.isdisjoint({"structlog", "prometheus_client", "cyclopts", "asyncio", "growth.cli.app"})
 
 
 def test_what_is_interrupted_ends_at_once_with_its_workers() -> None:

@@ -15,13 +15,13 @@ from multiprocessing.context import SpawnContext, SpawnProcess
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from growth.controllers.loop.journal import be_quiet
-
 Begin: TypeAlias = Callable[[], Callable[[Any], Any]]
 
 
 def open_workers(count: int = 0, begin: Begin | None = None) -> ProcessPoolExecutor:
-    """So many, or as many as there are processors. What `begin` returns is kept in each: `ask_kept` asks it."""
+    """So many, or as many as there are processors, for work that logs nothing by itself. What `begin` returns is kept
+    in each: `ask_kept` asks it.
+    """
     return ProcessPoolExecutor(count or os.cpu_count() or 1, _Quietly(), initializer=_begin, initargs=(begin,))
 
 
@@ -47,9 +47,15 @@ _kept: list[Callable[[Any], Any]] = []  # in the worker process alone
 
 def _begin(begin: Begin | None) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    be_quiet()
     if begin is not None:
         _kept.append(begin())
+
+
+def _begin_in_silence() -> None:
+    from growth.controllers.loop.journal import be_quiet  # noqa: PLC0415  (14 MiB, which the solver can do without)
+
+    _begin(None)
+    be_quiet()
 
 
 def ask_kept(question: Any) -> Any:
@@ -76,8 +82,8 @@ def held_mib(workers: ProcessPoolExecutor) -> int:
 
 @contextmanager
 def working(count: int = 0) -> Iterator[ProcessPoolExecutor]:
-    """Workers for as long as they are needed; what is interrupted ends at once, with all of them."""
-    workers = open_workers(count)
+    """Workers for whole worlds, as long as they are needed; what is interrupted ends at once, with all of them."""
+    workers = ProcessPoolExecutor(count or os.cpu_count() or 1, _Quietly(), initializer=_begin_in_silence)
     try:
         yield workers
     except BaseException:
