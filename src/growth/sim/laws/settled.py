@@ -43,8 +43,8 @@ def pods_without_a_place(witness: Witness, expected: Mapping[str, int]) -> Itera
     not all; of several apps that share a limit ("one+other") together.
 
     Where a pool's limits say how many, each node that is none of theirs costs a place; a deleted pool waits for a
-    machine that could not be removed, one that had twenty machines in vain for the next day, and one that has all the
-    machines it may have until those who run there end."""
+    machine that could not be removed, one that had many machines in vain for its time of the day, and one that has all
+    the machines it may have until those who run there end."""
     stuck, by_app = _stuck_pools(witness) | _spent_pools(witness), dict[str, dict[Key, Pod]]()
     shared = {app: group for group in expected for app in group.split("+")}
     for key, pod in witness.pods.items():
@@ -82,11 +82,20 @@ def _is_full_for(witness: Witness, pool: str, requests: Resources) -> bool:
 
 
 def _spent_pools(witness: Witness) -> set[str]:
-    """Pools with twenty machines in vain within a day: nothing more may be bought for them."""
-    since, requests = witness.now - DAY_SECONDS, witness.requests
-    names = [name for name, at in witness.in_vain_at.items() if at > since and name in requests]
-    counted = Counter(requests[name]["spec"]["pool"] for name in names)
-    return {pool for pool, count in counted.items() if count >= MOST_IN_VAIN}
+    """Pools with twenty machines in vain within a day: nothing more may be bought for them. With ten or more, what is
+    left lasts until the first is a day old: the next is tried in its time, and one is kept for who mends the pool.
+    """
+    since, requests, found = witness.now - DAY_SECONDS, witness.requests, dict[str, list[float]]()
+    for name, at in witness.in_vain_at.items():
+        if at > since and name in requests:
+            found.setdefault(requests[name]["spec"]["pool"], []).append(at)
+    spent = set[str]()
+    for pool, times in found.items():
+        left, last = MOST_IN_VAIN - 1 - len(times), max(times)
+        again_at = last + (min(times) + DAY_SECONDS - last) / left if left > 0 else math.inf
+        if len(times) >= MOST_IN_VAIN // 2 and witness.now < again_at:
+            spent.add(pool)
+    return spent
 
 
 def _lost_places(witness: Witness, shape: PodShape) -> int:
