@@ -1,9 +1,10 @@
-"""The brake counts nodes that have been Ready, as far as growth could be told."""
+"""The brake counts nodes that are Ready, or were opened to pods."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+from growth.model.node import STARTUP_TAINT, TEMPLATE
 from growth.sim.apiserver.kinds import NODE, Json
 from growth.sim.apiserver.objects import node
 from growth.sim.clock import run_virtual
@@ -17,8 +18,8 @@ def says_ready(status: str) -> Callable[[Json], None]:
     return lambda item: item["status"].update(conditions=[{"type": "Ready", "status": status}])
 
 
-def is_braked(*, hears: bool, phase: str = "Provisioning", hears_later: bool = False) -> bool:
-    """After three nodes were Ready for a while, and are so no more. `hears`: growth had news of nodes meanwhile."""
+def is_braked(*, is_closed: bool, phase: str = "Provisioning") -> bool:
+    """After three nodes were Ready for a while, and are so no more. `is_closed`: growth has not opened them to pods."""
 
     async def run() -> bool:
         cluster = Cluster("blind")
@@ -31,25 +32,27 @@ def is_braked(*, hears: bool, phase: str = "Provisioning", hears_later: bool = F
                 cluster.verbs.modify(
                     REQUEST, name, "", lambda item: item.update(status={"phase": phase}), "growth", "status"
                 )
-            cluster.create(node(name))
+            cluster.create(registered(node(name), is_closed))
             cluster.verbs.modify(NODE, name, "", says_ready("True"), "kubelet", "status")
-        if hears:
-            witness.hear_kind("nodes")
         for name in NAMES:
             cluster.verbs.modify(NODE, name, "", says_ready("False"), "kubelet", "status")
-        if hears_later:
-            witness.hear_kind("nodes")
         return "" in witness.braked_since
 
     return run_virtual(run())
 
 
-def test_nodes_on_their_way_that_were_ready_only_while_growth_heard_nothing_do_not_hold_the_brake() -> None:
-    assert is_braked(hears=True)
-    assert not is_braked(hears=False)
-    assert not is_braked(hears=False, hears_later=True)  # then they are not Ready any more
+def registered(item: Json, is_closed: bool) -> Json:
+    item["metadata"].setdefault("annotations", {})[TEMPLATE] = "v1-0"
+    if is_closed:
+        item.setdefault("spec", {}).setdefault("taints", []).append({"key": STARTUP_TAINT.key, "effect": "NoSchedule"})
+    return item
 
 
-def test_of_nodes_that_are_not_on_their_way_growth_needs_no_news() -> None:
-    assert is_braked(hears=False, phase="Ready")
-    assert is_braked(hears=False, phase="")
+def test_nodes_on_their_way_that_were_ready_but_never_opened_to_pods_do_not_hold_the_brake() -> None:
+    assert is_braked(is_closed=False)
+    assert not is_braked(is_closed=True)
+
+
+def test_of_nodes_that_are_not_on_their_way_it_matters_only_that_they_were_ready() -> None:
+    assert is_braked(is_closed=True, phase="Ready")
+    assert is_braked(is_closed=True, phase="")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import product
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from growth.solver.arrays import BOUNDLESS
+from growth.solver.patterns import bound
 from growth.solver.patterns.bound import ProvenBound, of_whole_nodes, prove, prove_whole
 from growth.solver.patterns.fluid import select
 from growth.solver.patterns.knapsack import priced_uppers
@@ -93,6 +95,13 @@ def stocks(draw: st.DrawFn) -> Stock:
 @given(stocks())
 def test_no_plan_is_cheaper_than_the_bound_and_the_bound_is_never_worse(asked: Stock) -> None:
     cut, whole = bounds(asked)
+    assert cut.lower_bound <= whole.lower_bound <= cheapest(asked) + 1e-6
+
+
+@given(stocks(), st.integers(0, 12))
+def test_a_program_that_is_not_solved_to_its_end_proves_nothing_wrong(asked: Stock, iterations: int) -> None:
+    with patch.object(bound, "_MOST_ITERATIONS", iterations):
+        cut, whole = bounds(asked)
     assert cut.lower_bound <= whole.lower_bound <= cheapest(asked) + 1e-6
 
 

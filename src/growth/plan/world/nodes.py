@@ -236,12 +236,10 @@ def is_serving(node: Node, request: NodeRequest, pool: NodePool | None) -> bool:
 
 
 def was_ever_ready(node: Node, snapshot: Snapshot) -> bool:
-    """Is it Ready, or was it until it was opened to pods, as far as its condition and our own records tell? The
-    condition of a node that never was also changes, when its kubelet falls silent. Registering a node puts our start-up
-    taint and the digest of its template onto it; the taint comes off when it is Ready, which may be before its record
-    says so. Anybody else may take it off as well: once the node was given up because it did not become Ready in time,
-    that tells nothing. One that was Ready for a moment, behind the taint, has served nobody and counts as if it never
-    was: else an image that fails a little later would hold the brake, and its machines be paid for, without end.
+    """Is it Ready, or was it until it was opened to pods? Registering a node puts our start-up taint and the digest of
+    its template onto it; when it is Ready, the taint comes off. Anybody may take it off: of one given up as never Ready
+    that tells nothing, nor does a condition that changed: so it does when a kubelet falls silent. One that was Ready
+    behind the taint counts as if it never was: it has served nobody, and must not hold the brake for ever.
     """
     request, removal = snapshot.requests.get(node.name), snapshot.removals.get(node.name)
     if node.is_ready or (removal is not None and removal.spec.reason == NOT_READY):

@@ -39,6 +39,7 @@ _FEW = 6  # of a row on a node: of more, cut ones are no better
 _LONGEST = 16  # contents that one choice may begin with
 _MOST_GROUPS = 400
 _MOST_CAPS = 12_000  # groups of which a node takes few, times the choices that have begun: more take seconds
+_MOST_ITERATIONS = 2_000  # of simplex: where it proves more, it does so in half of that; else it may take 30,000
 _RATIO = 1.15  # of sizes that are taken together at first
 _WIDEST = 4.0  # beyond that, there may be more groups
 
@@ -237,7 +238,7 @@ class _Alike:
         )
         held = np.stack([_sums(self.group, content) for content in begun.contents])
         room_left = replace(rooms, most=_sums(self.group, rooms.most))
-        return solve_fluid(rest, left_out[self.first], room_left, held)
+        return solve_fluid(rest, left_out[self.first], room_left, held, _MOST_ITERATIONS)
 
     def true_values(self, rest: Stock, fluid: Fluid) -> FloatArray:
         """C: in proportion to what the true size of a row costs, at the prices of resources where that is cheapest."""

@@ -22,6 +22,7 @@ from growth.solver.linear import INFINITE, Coefficients, LinearProgram, solve_li
 from growth.solver.patterns.knapsack import priced_uppers
 from growth.solver.patterns.stock import RoomLeft, Stock, without_dominated
 
+_ENDLESS = 2**31 - 1  # iterations: the linear solver's own default
 _FEW = 48  # kinds that are looked at together without selecting
 _SIZES = 20  # price ranges that are represented at first
 _JOINING = 16  # kinds that join in one round
@@ -96,10 +97,15 @@ def _of_all_sizes(stock: Stock, firsts: IntArray, most: FloatArray) -> IntArray:
 
 
 def solve_fluid(
-    stock: Stock, left_out: FloatArray, rooms: RoomLeft | None = None, held: FloatArray | None = None
+    stock: Stock,
+    left_out: FloatArray,
+    rooms: RoomLeft | None = None,
+    held: FloatArray | None = None,
+    iterations: int = _ENDLESS,
 ) -> Fluid:
     """The price of leaving out a pod is far above any real value, so that only limits cause it. Every node of a choice
-    holds the pods `held` (K × C) beside what the stock says that it offers.
+    holds the pods `held` (K × C) beside what the stock says that it offers. After so many `iterations`, what is known
+    by then.
 
     With `rooms`, pods may also go there, taken as one node that costs nothing and can be cut; of each row no more than
     fits into the rooms one by one."""
@@ -110,7 +116,7 @@ def solve_fluid(
     if held is not None:
         none_held[: len(held)] = held
     model = _Model(stock, left_out, rooms if has_rooms else None, none_held)
-    found = solve_linear(model.program())
+    found = solve_linear(model.program(), simplex_iteration_limit=iterations)
     rows, choices, resources, limits = len(stock.count), len(stock.price), stock.need.shape[1], len(stock.limit_bound)
     first_limit = rows + choices * resources
     values, of_resources, of_limits, _ = np.split(found.row_duals, [rows, first_limit, first_limit + limits])
