@@ -86,8 +86,8 @@ class Settings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
         Span,
         Meta(
             description=(
-                "A burst that does not end is planned after this long all the same; one of 200 pods or more after "
-                "twice as long, since planned together they need fewer machines."
+                "A burst that does not end is planned after this long all the same; one of 200 pods or more with "
+                "rules between pods after twice as long, since planned together they need fewer machines."
             )
         ),
     ] = 10.0

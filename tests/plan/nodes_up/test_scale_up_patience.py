@@ -8,8 +8,9 @@ from msgspec.structs import replace
 from growth.model.action import WriteNodeRequestStatus
 from growth.model.decision import Decision
 from growth.model.instant import format_instant
+from growth.model.labels import HOSTNAME, LabelSelector, Requirement
 from growth.model.node import STARTUP_TAINT
-from growth.model.pod import VolumeUse
+from growth.model.pod import PodAffinityTerm, VolumeUse
 from growth.model.settings import Settings
 from growth.model.snapshot import DaemonSet, Snapshot, VolumeWorld
 from growth.model.volumes import Claim
@@ -61,14 +62,20 @@ def test_a_burst_that_does_not_end_is_planned_after_ten_seconds() -> None:
     assert run_scale_up(everybody, ledger, settings).actions != ()
 
 
-def test_a_burst_of_hundreds_that_does_not_end_is_waited_for_twice_as_long() -> None:
+@pytest.mark.parametrize(("of_apps", "seconds"), [(False, 10), (True, 20)])
+def test_a_burst_of_hundreds_with_rules_between_pods_is_waited_for_twice_as_long(of_apps: bool, seconds: int) -> None:
+    web = LabelSelector((Requirement("app", "In", ("web",)),))
+    apart = (PodAffinityTerm(HOSTNAME, web),) if of_apps else ()
     ledger, settings, again_at = scale_up.Ledger(), Settings(), None
-    for tick in range(40):
-        many = [pod(f"p{number}") for number in range(20 * (tick + 1))]
+    for tick in range(2 * seconds):
+        many = [
+            pod("first", labels={"app": "web"}, anti_affinity=apart),
+            *(pod(f"p{number}") for number in range(20 * (tick + 1))),
+        ]
         decision = run_scale_up(world(many, [pool()], [SMALL], now=NOW + tick * 0.5), ledger, settings)
         assert decision.actions == ()
         ledger, again_at = decision.ledger, decision.again_at
-    assert again_at == NOW + 20
+    assert again_at == NOW + seconds
 
 
 def test_pods_whose_request_became_unmet_are_planned_again_without_a_window() -> None:

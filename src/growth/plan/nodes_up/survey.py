@@ -34,6 +34,7 @@ from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.buffers.giving_way import Standstills
 from growth.plan.buffers.placement import BufferPlacement, look_seconds, occupied_rooms, place_buffers
+from growth.plan.nodes_up.batch import Batch, closes_at, next_batch
 from growth.plan.nodes_up.demand import (
     UNPLACED,
     Demand,
@@ -75,15 +76,6 @@ from growth.plan.world.turn import sooner
 from growth.solver.purchase.problem import Choice, Pattern, Room
 
 _NEXT_SECONDS: Final = 1.0  # after those who have waited longer
-_MANY_PODS: Final = 200  # in one burst
-
-
-class Batch(Struct, frozen=True):
-    """Demands that arrive close together are planned together."""
-
-    began_at: float
-    grew_at: float
-    counts: Mapping[str, int]
 
 
 class Experience(Struct, frozen=True):
@@ -178,7 +170,7 @@ def _with_arrivals(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Su
     foresight = Foresight(snapshot, trust, settings)
     asked = tuple(pod for pod in snapshot.waiting_pods if foresight.is_asked(pod))
     counts = {identity(pod): 1 for pod in asked if is_plannable(pod)}
-    batch, closes_at = _next_batch(ledger.batch, counts, ledger.known, now, settings)
+    batch = next_batch(ledger.batch, counts, ledger.known, now)
     found = Survey(
         experience=ledger.experience,
         waits=ledger.waits,
@@ -186,7 +178,7 @@ def _with_arrivals(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Su
         buffer_batch=ledger.buffer_batch,
         looked_at=ledger.looked_at,
         buffers_looked_at=ledger.buffers_looked_at,
-        closes_at=closes_at,
+        closes_at=closes_at(batch, settings, asked),
         notes=notes,
         trust=trust,
         asked=asked,
@@ -259,8 +251,8 @@ def _with_buffers(found: Survey, snapshot: Snapshot, ledger: Ledger, settings: S
     barred |= {each.name: None for each in short if each.pod.key in in_vain}
     found = _with_patience(found, snapshot, barred)
     counts = {demand.name: demand.count for demand in found.demands}
-    batch, closes_at = _next_batch(ledger.buffer_batch, counts, (), now, settings)
-    return replace(found, buffer_batch=batch, closes_at=closes_at)
+    batch = next_batch(ledger.buffer_batch, counts, (), now)
+    return replace(found, buffer_batch=batch, closes_at=closes_at(batch, settings))
 
 
 def _holders(snapshot: Snapshot, ledger: Ledger) -> dict[str, tuple[Pod, ...]]:
@@ -306,22 +298,6 @@ def _with_patience(
     eligible = [each for each in eligible if each.name not in late]
     tried = called_with(eligible, [each for each in found.demands if each.name not in barred], snapshot)
     return replace(found, waits=waits, demands=tried, again_at=sooner(found.again_at, *again))
-
-
-def _next_batch(
-    before: Batch | None, arrived: Mapping[str, int], known: Collection[str], now: float, settings: Settings
-) -> tuple[Batch | None, float | None]:
-    """The batch, and when its window closes: each new arrival, and each new count, keeps it open a little longer, but
-    not for ever. Large bursts come kind by kind, and a plan for the first kinds alone is dear for all: twice as long.
-    """
-    counts = {name: count for name, count in arrived.items() if name not in known}
-    if not counts:
-        return None, None
-    began_at = now if before is None else before.began_at
-    grew = before is None or any(before.counts.get(name) != count for name, count in counts.items())
-    batch = Batch(began_at, now if before is None or grew else before.grew_at, counts)
-    longest = settings.batch_longest_seconds * (2 if len(counts) >= _MANY_PODS else 1)
-    return batch, min(batch.grew_at + settings.batch_quiet_seconds, began_at + longest)
 
 
 # -------------------------------------------------------------------------------- what `min` lacks
