@@ -34,7 +34,6 @@ from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.buffers.giving_way import Standstills
 from growth.plan.buffers.placement import BufferPlacement, look_seconds, occupied_rooms, place_buffers
-from growth.plan.nodes_up.batch import Batch, closes_at, next_batch
 from growth.plan.nodes_up.demand import (
     UNPLACED,
     Demand,
@@ -47,7 +46,7 @@ from growth.plan.nodes_up.demand import (
     why_gangs_wait,
 )
 from growth.plan.nodes_up.failures import buffers_in_vain, held_back
-from growth.plan.nodes_up.verdict import Foresight, Trust, learned
+from growth.plan.nodes_up.verdict import Batch, Foresight, Trust, closes_at, learned, next_batch
 from growth.plan.nodes_up.waiting import Outlook, Wait, is_over, overtaking, with_prospects
 from growth.plan.world.capacity import (
     Assignments,

@@ -1,5 +1,5 @@
-"""Must growth wait for the scheduler's word on a pod? Asked by scale-up. A scheduler judges some fifty to a hundred
-pods a second; growth has the same rules and all pods at once, so it need not wait for the last of them.
+"""Must growth wait for the scheduler's word on a pod, or for more pods? Asked by scale-up. A scheduler judges some fifty
+to a hundred pods a second; growth has the same rules and all pods at once, so it need not wait for the last of them.
 
 | pod | |
 | --- | --- |
@@ -14,11 +14,19 @@ pods a second; growth has the same rules and all pods at once, so it need not wa
 The last line: a profile or an extender of its own may know room that growth does not. More than three pods within an
 hour that were never judged, and stand on nodes that were there when machines were ordered for them, and growth no
 longer foresees for that scheduler. Where it gave them room that was meant for others, those others are counted off.
+
+| a burst, planned together since that needs fewer machines | is planned |
+| --- | --- |
+| has not grown for `batchQuietSeconds` | now |
+| goes on | `batchLongestSeconds` after it began |
+| goes on, of 200 pods or more, some with rules between pods | after twice that (1) |
+
+(1) Large bursts come kind by kind, and what is bought for the first kinds is dear beside what must stay apart.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from math import floor
 from typing import Final
 
@@ -38,6 +46,7 @@ from growth.plan.world.turn import about
 _MOST_SURPRISES: Final = 3  # in an hour
 _HOUR_SECONDS: Final = 3600.0
 _MISTRUST_SECONDS: Final = 86_400.0
+_MANY_PODS: Final = 200  # in one burst
 
 
 class Foretold(Struct, frozen=True):
@@ -162,3 +171,39 @@ def _of_mistrust(scheduler: str, count: int, until: float, snapshot: Snapshot) -
         f"{format_instant(until)} growth waits for its verdict before it buys"
     )
     return [Note(about(pool), "VerdictAwaited", message, "Warning") for pool in snapshot.pools.values()]
+
+
+# ------------------------------------------------------------------------------------------- bursts
+
+
+class Batch(Struct, frozen=True):
+    """Demands that arrive close together."""
+
+    began_at: float
+    grew_at: float
+    counts: Mapping[str, int]
+
+
+def next_batch(before: Batch | None, arrived: Mapping[str, int], known: Collection[str], now: float) -> Batch | None:
+    """With what has arrived since, and each new count; None: there is nothing new."""
+    counts = {name: count for name, count in arrived.items() if name not in known}
+    if not counts:
+        return None
+    if before is None:
+        return Batch(now, now, counts)
+    grew = any(before.counts.get(name) != count for name, count in counts.items())
+    return Batch(before.began_at, now if grew else before.grew_at, counts)
+
+
+def closes_at(batch: Batch | None, settings: Settings, pods: Sequence[Pod] = ()) -> float | None:
+    """Each arrival keeps the window open a little longer, but not for ever. `pods`: those in it; None: it is not
+    open.
+    """
+    if batch is None:
+        return None
+    longest = settings.batch_longest_seconds * (2 if len(pods) >= _MANY_PODS and any(map(_looks_around, pods)) else 1)
+    return min(batch.grew_at + settings.batch_quiet_seconds, batch.began_at + longest)
+
+
+def _looks_around(pod: Pod) -> bool:
+    return bool(pod.shape.affinity or pod.shape.anti_affinity or pod.shape.spread)
