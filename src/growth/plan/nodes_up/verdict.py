@@ -1,5 +1,5 @@
-"""Must growth wait for the scheduler's word on a pod, or for more pods? Asked by scale-up. A scheduler judges some fifty
-to a hundred pods a second; growth has the same rules and all pods at once, so it need not wait for the last of them.
+"""Must growth wait for the scheduler's word on a pod, or for more pods? Asked by scale-up. A scheduler judges fifty to
+a hundred pods a second; growth has the same rules and all pods at once, so it need not wait for the last of them.
 
 | pod | |
 | --- | --- |
