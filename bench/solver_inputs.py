@@ -88,10 +88,10 @@ def data_folder() -> Path | None:
 def cases() -> list[Case]:
     """All that can be run here."""
     data = data_folder()
-    of_data = (
-        [*_peer_cases(data), *_preference_cases(data), *_node_spread_cases(data), _trace_case(data)] if data else []
-    )
-    return of_data + _generated_cases()
+    if data is None:
+        return _generated_cases()
+    of_peer = [*_peer_cases(data), *_preference_cases(data), *_node_spread_cases(data), *_partial_cases(data)]
+    return [*of_peer, _trace_case(data), *_generated_cases()]
 
 
 # -------------------------------------------------------------------------------- the peer's inputs
@@ -146,6 +146,29 @@ def _node_spread_cases(data: Path) -> list[Case]:
     return [
         Case(f"{catalogue}_nodespread_1000", lambda catalogue=catalogue: made(catalogue), most_gap_percent=3.0)  # type: ignore[misc]
         for catalogue in ("fake400", "kwok")
+    ]
+
+
+def _partial_cases(data: Path) -> list[Case]:
+    """Of bursts that come kind by kind, what may be there when they are planned: the answer must not take longer than
+    for all of it.
+    """
+
+    def made(name: str, is_there: Callable[[PodShape], bool]) -> PlacementProblem:
+        whole = read_peer(data, "kwok", name)
+        return replace(whole, demands=tuple(each for each in whole.demands if is_there(each.shape)))
+
+    return [
+        Case(
+            "kwok_diverse_4000_none_apart",
+            lambda: made("diverse_5000", lambda shape: not shape.anti_affinity),
+            most_cpu_seconds=5.0,
+        ),
+        Case(
+            "kwok_diverse_400_plain_or_apart",
+            lambda: made("diverse_1000", lambda shape: not (shape.affinity or shape.spread)),
+            most_cpu_seconds=4.0,
+        ),
     ]
 
 
