@@ -145,12 +145,10 @@ def _telling(words: str) -> Any:
 def waits_for_more() -> Any:
     """Arriving pods are collected for ten minutes before anything is bought."""
 
-    def ten_minutes(*arguments: Any) -> Any:
-        batch, closes_at = following(*arguments)
-        return batch, None if closes_at is None else batch.began_at + 600.0
+    def ten_minutes(batch: Any, *_: Any) -> Any:
+        return None if batch is None else batch.began_at + 600.0
 
-    following = now("next_batch")
-    return replaced(next_batch=ten_minutes)
+    return replaced(batch_closes_at=ten_minutes)
 
 
 def never_tries_again() -> Any:
