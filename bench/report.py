@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import resource
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -110,6 +111,14 @@ class Report:
     def limit(self, case: str, figure: str, at_most: float) -> None:
         """Say what `figure` may be at most; `exit_code` tells whether it held."""
         self.limits[case, figure] = at_most
+
+    def twice(self, less: str, more: str, most: Mapping[str, float], size: float = 2.0) -> None:
+        """A row that says how many times as much twice the size takes, where `more` is `size` times as large."""
+        for figure, limit in most.items():
+            small, large = self.cases[less][figure], self.cases[more][figure]
+            if isinstance(small, int | float) and isinstance(large, int | float):
+                self.add(f"twice {less}", **{figure: (large / small) ** (1 / math.log2(size))})
+            self.limit(f"twice {less}", figure, limit)
 
     def broken_limits(self) -> list[str]:
         """A sentence for each figure above its limit. A figure that is missing, or no number, breaks its limit too."""

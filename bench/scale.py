@@ -1,7 +1,7 @@
 """Does growth stay small and quick next to a large cluster? 100,000 pods on 5,000 nodes, through transport, watches and
 caches.
 
-    python -m bench.scale [--pods 100000 --nodes 5000 --seconds 20 --pending 50000] [--json]
+    python -m bench.scale [--pods 100000 --nodes 5000 --seconds 20 --burst 1000 --pending 50000] [--twice] [--json]
     python -m bench.scale --embedded [--changes 200] [--json]
 
 | figure | |
@@ -18,7 +18,8 @@ caches.
 Against a real API server and etcd, built as for the e2e tests. Nodes are made Ready and pods with their `nodeName`, and
 nothing else runs: kwok, kube-scheduler and kube-controller-manager are stopped, for the leases and statuses of 5,000
 nodes alone would fill a small machine. growth runs in a process of its own; everything of it is real. With `--embedded`
-the API server is the embedded one, behind HTTP in a process of its own, and pods change all the time.
+the API server is the embedded one, behind HTTP in a process of its own, and pods change all the time. With `--twice`
+half of everything is measured before, and a row more says how many times as much the whole of it costs.
 
 A small machine needs minutes for the large case: begin with `--nodes 500 --pods 10000 --pending 0`."""
 
@@ -112,6 +113,8 @@ def _arguments() -> argparse.ArgumentParser:
     arguments = parser(__doc__)
     arguments.add_argument("--embedded", action="store_true", help="against the embedded API server")
     arguments.add_argument("--pending", type=int, default=50_000, help="pods that wait, at the end; only without")
+    arguments.add_argument("--twice", action="store_true", help="half of it, too, and how cost grows; only without")
+    arguments.add_argument("--burst", type=int, default=1_000, help="pods that come at once; only without")
     arguments.add_argument("--pods", type=int, default=100_000)
     arguments.add_argument("--nodes", type=int, default=5_000)
     arguments.add_argument("--changes", type=float, default=200.0, help="pod changes a second")

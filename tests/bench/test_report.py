@@ -76,3 +76,13 @@ def test_resident_memory_is_that_of_this_process() -> None:
 def test_every_benchmark_understands_json() -> None:
     assert parser("About pods").parse_args(["--json"]).json is True
     assert parser("About pods").parse_args([]).json is False
+
+
+@pytest.mark.parametrize(("large", "size", "times"), [(6.3, 2, 2.1), (2 * 3**4, 16, 3)])
+def test_twice_the_size_is_reckoned_from_any_two_sizes(large: float, size: float, times: float) -> None:
+    report = Report("Bursts")
+    report.add("pods_1000", cpu_seconds=3.0 if size == 2 else 2.0)
+    report.add("pods_more", cpu_seconds=large)
+    report.twice("pods_1000", "pods_more", {"cpu_seconds": times - 0.01}, size)
+    assert report.cases["twice pods_1000"]["cpu_seconds"] == pytest.approx(times)
+    assert report.exit_code() == 1
