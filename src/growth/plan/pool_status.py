@@ -36,8 +36,10 @@ from growth.model.instant import format_instant, is_from_future
 from growth.model.node import Node
 from growth.model.nodepool import (
     MOST_DISRUPTED,
+    MOST_MENDINGS,
     ORPHAN_NODES,
     RELEASE_BRAKE,
+    RETRY,
     DisruptedNode,
     Exempt,
     NodePool,
@@ -63,7 +65,7 @@ from growth.plan.world.market import struck_out
 from growth.plan.world.nodes import disrupted_nodes, is_being_emptied, was_kept
 from growth.plan.world.pools import longest_window_seconds, nodes_by_pool, offerings_of, why_not_buying
 from growth.plan.world.schedule import why_no_schedule
-from growth.plan.world.trials import MEMORY_SECONDS, Standing, as_written, standings
+from growth.plan.world.trials import MEMORY_SECONDS, Standing, standings
 from growth.plan.world.turn import Conditions, Turn, about, instant_of, retry_after, seen, without_times
 
 _MOST_OFFERINGS = 1000
@@ -161,12 +163,33 @@ def with_past(
     told = {name: replace(pools[name], status=replace(pools[name].status, trials=anew[name])) for name in anew}
     known = {**past, **{name: pool.status.trials for name, pool in pools.items() if name not in anew}}
     since = now - MEMORY_SECONDS
-    kept = {
-        name: trials
-        for name, trials in known.items()
-        if any((instant_of(each.at) or 0.0) > since for each in trials.in_vain)
-    }
+    kept = {name: trials for name, trials in known.items() if any(_at(each.at) > since for each in trials.in_vain)}
     return ({**pools, **told} if told else pools), kept
+
+
+def as_written(pool: NodePool, found: PoolTrials, now: float, credentials: str = "") -> PoolTrials:
+    """What the pool's status says from now on: what `trials_of` found, and mended if the pool was changed."""
+    known, retry = pool.status.trials, pool.annotations.get(RETRY, "")[:253]
+    is_changed = known.generation not in (0, pool.generation)
+    is_asked = bool(retry) and retry != known.retry and known.generation != 0
+    is_renewed = bool(credentials) and known.credentials not in ("", credentials)
+    is_after_failure = any(each.cause and _at(each.at) > _at(known.mended_at) for each in found.in_vain)
+    mendings = tuple(at for at in known.mendings if _at(at) > now - MEMORY_SECONDS)
+    if (is_changed or is_asked or is_renewed) and (not is_after_failure or len(mendings) < MOST_MENDINGS):
+        known = replace(known, mended_at=format_instant(now))
+        mendings += (format_instant(now),) if is_after_failure else ()
+    return replace(
+        found,
+        generation=pool.generation,
+        retry=retry,
+        credentials=credentials or known.credentials,
+        mended_at=known.mended_at,
+        mendings=mendings,
+    )
+
+
+def _at(text: str | None) -> float:
+    return instant_of(text) or 0.0
 
 
 def _nodes_by_place(snapshot: Snapshot) -> Counter[tuple[str, str, str]]:

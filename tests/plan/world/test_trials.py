@@ -15,8 +15,9 @@ from growth.model.node import STARTUP_TAINT
 from growth.model.nodepool import RETRY, NodePool, NodePoolStatus, PoolTrials, Trial
 from growth.model.noderequest import NodeRequest
 from growth.model.pod import class_checksum
+from growth.plan.pool_status import as_written
 from growth.plan.world.swaps import template_digest
-from growth.plan.world.trials import Standing, as_written, standings, trials_of
+from growth.plan.world.trials import Standing, standings, trials_of
 from growth.plan.world.turn import life_event
 from tests.plan.builders import NOW, node, offering, pod, pool, request, shape, world
 
@@ -117,6 +118,58 @@ def test_twenty_in_a_day_are_the_end_however_often_others_worked() -> None:
     assert standing(mended).most == 0
     assert standing(pool_with(in_vain=in_vain(*ages[1:]))).most == 0  # the last is kept for who mends it
     assert standing(pool_with(in_vain=in_vain(*ages[1:]), mended_at=format_instant(NOW - 60))).most == 1
+
+
+def of_zones(**ages: tuple[float, ...]) -> tuple[Trial, ...]:
+    return tuple(
+        replace(each, location=zone, request=zone + each.request) for zone in ages for each in in_vain(*ages[zone])
+    )
+
+
+def test_an_offering_that_went_on_failing_before_another_one_worked_does_not_pause_the_pool() -> None:
+    worked_at = format_instant(NOW - 3500)
+    broken = of_zones(b=(9000, 8000, 7000, 600), c=(8900, 7900, 6900, 500), d=(8800, 7800, 6800, 400))
+    seen = standing(pool_with(in_vain=broken[:4] + broken[4:7] + broken[8:11], worked_at=worked_at))
+    assert (seen.pause.in_a_row, seen.is_failing) == (0, False)
+    seen = standing(pool_with(in_vain=broken, worked_at=worked_at))
+    assert (seen.in_vain, seen.pause.in_a_row, seen.most) == (12, 0, 8)
+    assert all(seen.is_closed((SMALL.name, zone), NOW) for zone in "bcd")
+    together = standing(pool_with(in_vain=broken))  # nothing works: all of them speak for the pool
+    assert (together.is_failing, together.most) == (True, 0)
+    once = of_zones(b=(9000,), c=(8900,), d=(8800,), e=(30, 20, 10))
+    assert standing(pool_with(in_vain=once, worked_at=worked_at)).pause.in_a_row == 3  # what worked may work no more
+
+
+def test_what_fails_beside_what_works_takes_turns_and_leaves_five_of_a_day_to_that() -> None:
+    broken = of_zones(b=(9000, 8000, 7000, 600), c=(8900, 7900, 6900, 500), d=(8800, 7800, 6800, 400))
+    known = pool_with(in_vain=broken, worked_at=format_instant(NOW - 300))
+    turn = (DAY - 9000 + 400) / 3
+    ends = [standing(known).offerings[SMALL.name, zone].until for zone in "bcd"]
+    assert ends == [NOW - 400 + number * turn for number in (1, 2, 3)]
+    more = (*broken, *of_zones(b=(90,), c=(80,), d=(70,)))
+    full = standing(replace(known, status=NodePoolStatus(trials=replace(known.status.trials, in_vain=more))))
+    assert (full.in_vain, full.most) == (15, 5)
+    assert [full.offerings[SMALL.name, zone].until for zone in "bcd"] == [NOW - age + DAY for age in (9000, 8900, 8800)]
+    mended = replace(known.status.trials, mended_at=format_instant(NOW - 5))
+    tried = standing(replace(known, status=NodePoolStatus(trials=mended)))
+    assert not any(tried.is_closed((SMALL.name, zone), NOW) for zone in "bcd")
+
+
+def test_from_ten_in_a_day_on_what_failed_once_is_taken_last_and_what_failed_twice_has_its_turn() -> None:
+    nine = of_zones(b=(9000, 8000, 7000), c=(8900, 7900, 6900), d=(8800, 7800), e=(6700,))
+    places = [(SMALL.name, zone) for zone in "de"]
+    few = standing(pool_with(in_vain=nine, worked_at=format_instant(NOW - 3500)))
+    assert [(few.is_closed(each, NOW), few.demotion(each, NOW)) for each in places] == [(False, 0), (False, 0)]
+    ten = (*nine, *of_zones(f=(6600,)))
+    many = standing(pool_with(in_vain=ten, worked_at=format_instant(NOW - 3500)))
+    assert [(many.is_closed(each, NOW), many.demotion(each, NOW)) for each in places] == [(True, 2), (False, 1)]
+
+
+def test_a_pool_that_has_worked_meanwhile_is_not_paused_for_hours_by_three_in_a_row() -> None:
+    older, newer = of_zones(b=(9000, 8000, 7000), c=(8900, 7900, 6900)), of_zones(d=(50, 40), e=(30,), f=(20,))
+    known = pool_with(in_vain=older + newer, worked_at=format_instant(NOW - 3500))
+    assert standing(known).until == NOW - 30 + 300
+    assert (standing(pool_with(in_vain=older + newer)).until or 0) > NOW + 3600
 
 
 def test_five_mendings_in_a_day_that_come_after_a_failure_are_tried_at_once() -> None:

@@ -52,17 +52,14 @@ from growth.plan.nodes_up.demand import Demand, gang_wait_seconds
 from growth.plan.world.capacity import assignments
 from growth.plan.world.market import unmet_until
 from growth.plan.world.nodes import is_initialised, readiness_wait_seconds, working_pods
+from growth.plan.world.orders import NOT_USED_EVENT, USED_EVENT, needs_pods, verdict
 from growth.plan.world.pools import OfferingKey
 from growth.plan.world.trials import (
     FAILURES_BEFORE_PAUSE,
     MEMORY_SECONDS,
-    NOT_USED_EVENT,
     TAKING_SECONDS,
-    USED_EVENT,
     Pause,
     Standing,
-    needs_pods,
-    verdict,
 )
 from growth.plan.world.turn import about, instant_of, life_event, seen, with_events, with_request_phase
 from growth.solver.rules.fit import fits_alone, free_amounts

@@ -80,10 +80,10 @@ from growth.plan.world.machines import (
 )
 from growth.plan.world.market import unmet_until
 from growth.plan.world.nodes import blocking_pods, is_paused, is_serving, lost_at, phase_since, readiness_wait_seconds
-from growth.plan.world.orders import is_doubled, launch_of, over_limit
+from growth.plan.world.orders import NOT_READY_EVENT, USED_EVENT, is_doubled, launch_of, needs_pods, over_limit, verdict
 from growth.plan.world.pools import by_key, why_not_buying
 from growth.plan.world.swaps import settles_at
-from growth.plan.world.trials import NOT_READY_EVENT, NOT_USED_EVENT, TAKING_SECONDS, needs_pods, verdict
+from growth.plan.world.trials import TAKING_SECONDS
 from growth.plan.world.turn import Turn, about, instant_of, life_event, seen, with_events, with_request_phase
 
 _LATE_LOOK_SECONDS: Final = 300.0  # so much longer a record waits for a machine that comes late
@@ -293,7 +293,7 @@ class _Look:
         event = judged(request, self._snapshot, is_due=is_due)
         if event is not None:
             self._write(request, replace(request.status, events=with_events(request.status.events, event)))
-            if event.name == NOT_USED_EVENT:
+            if event.name != USED_EVENT:
                 self._warn(request, "NotUsed", f"{request.spec.target_offering}: {NOT_USED}")
         elif not is_due:
             self.turn.wake(due_at if due_at > self._snapshot.now else None)

@@ -7,6 +7,7 @@
 | seen | an order that was accepted, or may have been, must show before its row plans again (`Orders.busy_until`) |
 | refused | the API server refuses a NodeRequest: nothing is ordered for that pool for a minute, and the pool is told |
 | not made | the row waits a moment, or as long as the API server says |
+| judged | `verdict`: was the machine of use, or in vain (`plan/world/trials`) |
 
 Without the third step the same pods would be bought for twice: a cache may lag, or be filled again from an older list.
 Time alone says nothing: while the API server is away, nothing is seen. Only what a cache lacks that was proved whole
@@ -25,7 +26,17 @@ from growth.model.action import CreateNodeRequest, LaunchMachine
 from growth.model.decision import About, Note
 from growth.model.node import REQUEST_LABEL
 from growth.model.nodepool import NodePool
-from growth.model.noderequest import PENDING, PROVISIONING, NodeRequest, NodeRequestSpec
+from growth.model.noderequest import (
+    CLASSES,
+    DEPROVISIONING,
+    PENDING,
+    PROVISIONING,
+    READY,
+    UNMET,
+    NodeRequest,
+    NodeRequestSpec,
+    classes_in,
+)
 from growth.model.offering import Offering
 from growth.model.outcome import Accepted, Outcome, Refused, Unknown
 from growth.model.resources import CPU, Resources, format_amount
@@ -44,7 +55,7 @@ from growth.plan.world.limits import (
     with_surge,
 )
 from growth.plan.world.pools import OfferingKey, boot_taints, node_labels
-from growth.plan.world.turn import retry_at, seen
+from growth.plan.world.turn import instant_of, retry_at, seen
 from growth.solver.purchase.problem import Choice
 
 PATIENCE_SECONDS: Final = 30.0  # with an order that was accepted
@@ -245,3 +256,45 @@ def is_doubled(request: NodeRequest, snapshot: Snapshot, asked: Container[str]) 
         if is_coming and is_before and other.deleted_at is None and other.name != request.name:
             waiting -= set(other.planned_pods)
     return not waiting
+
+
+# ------------------------------------------------------------------------------ what came of it
+
+NOT_READY_EVENT: Final = "nodeNotReady"
+USED_EVENT: Final = "nodeUsed"
+NOT_USED_EVENT: Final = "nodeNotUsed"
+
+
+class Verdict(Struct, frozen=True):
+    """What one machine showed."""
+
+    at: float
+    cause: str = ""  # why it was in vain; empty: it was of use
+    classes: tuple[str, ...] = ()
+
+
+def verdict(request: NodeRequest) -> Verdict | None:
+    """None: nothing is known, yet or ever."""
+    events = request.status.events
+    if request.phase in (DEPROVISIONING, UNMET):
+        last = events[-1] if events else None
+        if last is None or last.name != NOT_READY_EVENT:
+            return None
+        return Verdict(instant_of(last.at) or request.changed_at, last.reason or "no Ready node in time")
+    if request.phase != READY:
+        return None
+    if not needs_pods(request):
+        return Verdict(request.changed_at)
+    for event in reversed(events):
+        at = instant_of(event.at) or request.changed_at
+        if event.name == USED_EVENT:
+            return Verdict(at, classes=classes_in(event.reason))
+        if event.name == NOT_USED_EVENT:
+            cause, _, classes = event.reason.rpartition(CLASSES)
+            return Verdict(at, cause or event.reason, classes_in(classes))
+    return None
+
+
+def needs_pods(request: NodeRequest) -> bool:
+    """Is it of use only once one of its pods is there? Others stand for what may come."""
+    return request.spec.reason == DEMAND and bool(request.spec.planned_pods)

@@ -18,10 +18,18 @@ nor a record that goes forgets it, and a NodeRequest stays until it is there.
 
 (1) From 10 in a day on, longer if need be: so that 19 last for the day, and one is left for who mends the pool.
 
-The same pauses hold for an offering that goes on failing while others work: after each pause one of it is tried. And
-they hold for a class of pods that goes on missing (its checksum leaves out labels and names that differ from pod to
-pod, so that pods made anew are the same). An offering that has just failed is taken after all others, so that one that
-works is soon found.
+The same pauses hold for an offering that goes on failing: after each pause one of it is tried. And they hold for a
+class of pods that goes on missing (its checksum leaves out labels and names that differ from pod to pod, so that pods
+made anew are the same). An offering that has just failed is taken after all others, so that one that works is soon
+found.
+
+| an offering that failed, while another one of its pool has worked since | |
+| --- | --- |
+| 3 in a row were in vain | it says nothing more about the pool: it pauses, and the pool does not |
+| from 10 in a day of the pool on: 2 in a row | the same, and they have turns: 15 must last for the day |
+| from 10 in a day of the pool on: 1 | it is taken after all others, until the pool is mended |
+
+So pods that can run are not held up by others that cannot: five of what works may always be on their way.
 
 In a row is meant by when machines were ordered, not by when it was known: of three hundred that are ordered together,
 the few that never become Ready are known last, and say nothing against the others. What was on its way when the third
@@ -43,19 +51,16 @@ from msgspec.structs import replace
 
 from growth.model.instant import format_instant
 from growth.model.node import TEMPLATE
-from growth.model.nodepool import MOST_MENDINGS, MOST_TRIALS, RETRY, NodePool, PoolTrials, Trial
-from growth.model.noderequest import CLASSES, DEPROVISIONING, READY, UNMET, NodeRequest, classes_in
+from growth.model.nodepool import MOST_TRIALS, NodePool, PoolTrials, Trial
+from growth.model.noderequest import READY, NodeRequest
 from growth.model.pod import class_checksum
 from growth.model.snapshot import EMPTY, Snapshot
 from growth.plan.world.capacity import kept_for_gangs
-from growth.plan.world.limits import DEMAND, Allowance
+from growth.plan.world.limits import Allowance
+from growth.plan.world.orders import Verdict, verdict
 from growth.plan.world.pools import OfferingKey
 from growth.plan.world.swaps import template_digest
 from growth.plan.world.turn import instant_of
-
-NOT_READY_EVENT: Final = "nodeNotReady"
-USED_EVENT: Final = "nodeUsed"
-NOT_USED_EVENT: Final = "nodeNotUsed"
 
 TAKING_SECONDS: Final = 300.0  # so long after it is Ready a machine may take the first of its pods
 MOST_AT_FIRST: Final = 5
@@ -70,44 +75,7 @@ _SUSPICION_SECONDS: Final = 30.0
 _MOST_SUSPECTS: Final = 3
 _COUNTED_AHEAD: Final = 10  # so many in vain, and those on their way count as if they were
 _MOST_UNMENDED: Final = 19  # of those
-
-
-# ----------------------------------------------------------------------------------- one machine
-
-
-class Verdict(Struct, frozen=True):
-    """What one machine showed."""
-
-    at: float
-    cause: str = ""  # why it was in vain; empty: it was of use
-    classes: tuple[str, ...] = ()
-
-
-def verdict(request: NodeRequest) -> Verdict | None:
-    """None: nothing is known, yet or ever."""
-    events = request.status.events
-    if request.phase in (DEPROVISIONING, UNMET):
-        last = events[-1] if events else None
-        if last is None or last.name != NOT_READY_EVENT:
-            return None
-        return Verdict(instant_of(last.at) or request.changed_at, last.reason or "no Ready node in time")
-    if request.phase != READY:
-        return None
-    if not needs_pods(request):
-        return Verdict(request.changed_at)
-    for event in reversed(events):
-        at = instant_of(event.at) or request.changed_at
-        if event.name == USED_EVENT:
-            return Verdict(at, classes=classes_in(event.reason))
-        if event.name == NOT_USED_EVENT:
-            cause, _, classes = event.reason.rpartition(CLASSES)
-            return Verdict(at, cause or event.reason, classes_in(classes))
-    return None
-
-
-def needs_pods(request: NodeRequest) -> bool:
-    """Is it of use only once one of its pods is there? Others stand for what may come."""
-    return request.spec.reason == DEMAND and bool(request.spec.planned_pods)
+_MOST_BESIDE: Final = 15  # of those, where other offerings work: the rest is theirs
 
 
 def _gathered(snapshot: Snapshot) -> dict[str, Verdict]:
@@ -143,33 +111,12 @@ def trials_of(
             template = template_digest(pool.spec) if request.created_at >= _instant(known.mended_at) else template
     for request, seen in shown:  # what was bought after a pause, and says nothing, ends that pause's one try
         is_silent = seen is None and request.phase == READY and request.name not in found
-        if is_silent and request.changed_at >= _pause([*found.values()], known, worked_ordered_at).until_if_failing:
+        if is_silent and request.changed_at >= _pool_pause(found.values(), known, worked_ordered_at).until_if_failing:
             found[request.name] = _trial(request, min(request.changed_at, now))
     recent = (each for each in found.values() if _instant(each.at) > now - MEMORY_SECONDS)
     in_vain = tuple(sorted(recent, key=lambda each: (each.at, each.request)))[-MOST_TRIALS:]
     worked = [format_instant(at) if at else None for at in (worked_at, worked_ordered_at)]
     return replace(known, in_vain=in_vain, worked_at=worked[0], worked_ordered_at=worked[1], template=template)
-
-
-def as_written(pool: NodePool, found: PoolTrials, now: float, credentials: str = "") -> PoolTrials:
-    """What the pool's status says from now on: what `trials_of` found, and mended if the pool was changed."""
-    known, retry = pool.status.trials, pool.annotations.get(RETRY, "")[:253]
-    is_changed = known.generation not in (0, pool.generation)
-    is_asked = bool(retry) and retry != known.retry and known.generation != 0
-    is_renewed = bool(credentials) and known.credentials not in ("", credentials)
-    is_after_failure = any(each.cause and _instant(each.at) > _instant(known.mended_at) for each in found.in_vain)
-    mendings = tuple(at for at in known.mendings if _instant(at) > now - MEMORY_SECONDS)
-    if (is_changed or is_asked or is_renewed) and (not is_after_failure or len(mendings) < MOST_MENDINGS):
-        known = replace(known, mended_at=format_instant(now))
-        mendings += (format_instant(now),) if is_after_failure else ()
-    return replace(
-        found,
-        generation=pool.generation,
-        retry=retry,
-        credentials=credentials or known.credentials,
-        mended_at=known.mended_at,
-        mendings=mendings,
-    )
 
 
 def _trial(request: NodeRequest, at: float, cause: str = "", classes: tuple[str, ...] = ()) -> Trial:
@@ -198,6 +145,10 @@ def _ordered(trial: Trial) -> float:
 
 def place_of_trial(trial: Trial) -> OfferingKey:
     return (trial.offering, trial.location)
+
+
+def _is_later(pause: Pause, mended_at: float) -> bool:
+    return pause.latest is not None and _instant(pause.latest.at) > mended_at
 
 
 def _instant(text: str | None) -> float:
@@ -239,6 +190,23 @@ def _pause(trials: Iterable[Trial], known: PoolTrials, since: float = 0.0) -> Pa
     return Pause(count, until, latest)
 
 
+def _pool_pause(trials: Iterable[Trial], known: PoolTrials, since: float) -> Pause:
+    """Without the offerings that had gone on failing before another one last worked: each of them pauses by itself."""
+    counted = list(trials)
+    beside = _beside(counted, known, since)
+    return _pause((each for each in counted if place_of_trial(each) not in beside), known, since)
+
+
+def _beside(trials: Iterable[Trial], known: PoolTrials, since: float) -> dict[OfferingKey, Pause]:
+    """Those that go on failing while others work, and how: where many were in vain, two of them are enough."""
+    in_vain = [each for each in trials if each.cause]
+    most = FAILURES_BEFORE_ONE if len(_counted(in_vain)) >= _COUNTED_AHEAD else FAILURES_BEFORE_PAUSE
+    older = _by_place((each for each in in_vain if _ordered(each) <= since), known)
+    mended_at = _instant(known.mended_at)
+    failing = (place for place, pause in older.items() if pause.in_a_row >= most and _is_later(pause, mended_at))
+    return {place: older[place] for place in failing}
+
+
 class Standing(Struct, frozen=True):
     """How far a pool may be trusted with money now."""
 
@@ -261,21 +229,22 @@ class Standing(Struct, frozen=True):
     def is_closed(self, place: OfferingKey, now: float) -> bool:
         """Is this offering left alone?"""
         pause = self.offerings.get(place)
-        return pause is not None and pause.in_a_row >= FAILURES_BEFORE_PAUSE and now < pause.until
+        return pause is not None and now < pause.until
 
     def is_probed(self, place: OfferingKey) -> bool:
         """Has it failed so often that after each pause one machine of it is tried, until one works?"""
         pause = self.offerings.get(place)
-        return pause is not None and pause.in_a_row >= FAILURES_BEFORE_PAUSE
+        return pause is not None and pause.until > 0.0
 
     def demotion(self, place: OfferingKey, now: float) -> int:
         """Failed lately: what has failed less often is taken first."""
         pause = self.offerings.get(place)
         if pause is None or pause.latest is None:
             return 0
-        is_doubted = max(self.pause.in_a_row, pause.in_a_row) >= FAILURES_BEFORE_ONE
+        is_late = self.in_vain >= _COUNTED_AHEAD and _is_later(pause, _instant(self.trials.mended_at))
+        is_doubted = is_late or max(self.pause.in_a_row, pause.in_a_row) >= FAILURES_BEFORE_ONE
         is_recent = now < max(pause.until, _instant(pause.latest.at) + _PAUSE_SECONDS)
-        return pause.in_a_row if is_doubted and (is_recent or self.is_failing) else 0
+        return pause.in_a_row if is_doubted and (is_late or is_recent or self.is_failing) else 0
 
     def allowance(self) -> Allowance | None:
         if self.most is None:
@@ -307,7 +276,8 @@ def _standing(pool: NodePool, requests: list[NodeRequest], snapshot: Snapshot, w
     now, gathered = snapshot.now, _gathered(snapshot)
     trials = trials_of(pool, requests, now, gathered)
     in_vain = tuple(each for each in trials.in_vain if each.cause)
-    pause = _pause(trials.in_vain, trials, _instant(trials.worked_ordered_at or trials.worked_at))
+    worked_at = _instant(trials.worked_ordered_at or trials.worked_at)
+    pause = _pool_pause(trials.in_vain, trials, worked_at)
     in_flight = sum(each.is_in_flight and each.name not in gathered for each in requests)
     unjudged = (each for each in requests if each.phase == READY and verdict(each) is None)
     silent = [each for each in unjudged if not waiting.isdisjoint(each.planned_pods)]
@@ -318,7 +288,7 @@ def _standing(pool: NodePool, requests: list[NodeRequest], snapshot: Snapshot, w
         len(_counted(in_vain)),
         tuple(place_of_trial(each) for each in in_vain),
         in_flight + len(silent),
-        offerings=_by_place(in_vain, trials),
+        offerings=_with_turns(_by_place(in_vain, trials), _beside(in_vain, trials, worked_at), _counted(in_vain)),
         classes=_by_class(in_vain, trials),
         trials=trials_of(pool, requests, now) if gathered else trials,
     )
@@ -345,7 +315,7 @@ def _bound(
         again_at = _instant(_counted(trials.in_vain)[count - spent].at) + MEMORY_SECONDS
         told = f"{pool} is failing: {count} machines in a day were in vain{last}"
         return 0, again_at, f"{told}; tried again at {format_instant(again_at)}"
-    until = max(pause.until, _spread(_counted(trials.in_vain)))
+    until = max(pause.until, _spread(_counted(trials.in_vain), pause, trials))
     if pause.in_a_row >= FAILURES_BEFORE_PAUSE and now < until:
         told = f"{pool} is failing: {pause.in_a_row} machines in a row were in vain{last}"
         return 0, until, f"{told}; tried again at {format_instant(until)}"
@@ -360,12 +330,33 @@ def _bound(
     return most, None, "" if most is None else f"{pool}: {count} machines in a day were in vain; {most} at a time"
 
 
-def _spread(counted: list[Trial]) -> float:
-    """When the next may be tried, so that what is left for a day lasts until the first of them are a day old."""
-    if not _COUNTED_AHEAD <= len(counted) < _MOST_UNMENDED:
+def _spread(counted: list[Trial], pause: Pause, trials: PoolTrials) -> float:
+    """When the next may be tried, so that what is left for a day lasts until the first of them are a day old. A pool
+    that has worked meanwhile is trusted again, until it fails as often in a row.
+    """
+    has_worked = _instant(trials.worked_ordered_at or trials.worked_at) > _ordered(counted[0]) if counted else False
+    if len(counted) >= _MOST_UNMENDED or (has_worked and pause.in_a_row < _COUNTED_AHEAD):
         return 0.0
-    first, last = _instant(counted[0].at), _instant(counted[-1].at)
-    return last + (first + MEMORY_SECONDS - last) / (_MOST_UNMENDED - len(counted))
+    return _turn_at(counted, 0, _MOST_UNMENDED)
+
+
+def _turn_at(counted: list[Trial], number: int, most: int) -> float:
+    """When who is so far back in the line may be tried, so that no more than `most` are in vain in a day."""
+    if len(counted) + number < _COUNTED_AHEAD or not counted:
+        return 0.0
+    first, last, left = _instant(counted[0].at), _instant(counted[-1].at), most - len(counted)
+    if number < left:
+        return last + (number + 1) * (first + MEMORY_SECONDS - last) / left
+    return _instant(counted[min(number - left, len(counted) - 1)].at) + MEMORY_SECONDS
+
+
+def _with_turns(
+    pauses: dict[OfferingKey, Pause], beside: Mapping[OfferingKey, Pause], counted: list[Trial]
+) -> dict[OfferingKey, Pause]:
+    """Of what fails while others work, whoever was tried last is the last to be tried again."""
+    in_line = sorted(beside, key=lambda place: ("" if (last := pauses[place].latest) is None else last.at, place))
+    turns = {place: _turn_at(counted, number, _MOST_BESIDE) for number, place in enumerate(in_line)}
+    return {place: replace(each, until=max(each.until, turns.get(place, 0.0))) for place, each in pauses.items()}
 
 
 def _by_place(in_vain: Iterable[Trial], trials: PoolTrials) -> dict[OfferingKey, Pause]:

@@ -12,7 +12,7 @@ from typing import Final
 from msgspec import Struct
 
 from growth.model.node import SCALE_DOWN_TAINT
-from growth.plan.world.trials import NOT_READY_EVENT
+from growth.plan.world.orders import NOT_READY_EVENT
 from growth.sim.agents.kubelet import ready_status
 from growth.sim.apiserver.kinds import Json
 from growth.sim.apiserver.store import Write
