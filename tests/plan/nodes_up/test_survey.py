@@ -160,6 +160,26 @@ def test_of_what_goes_on_failing_in_a_pool_one_machine_is_tried_once_its_pause_i
         assert sorted(bought) == ["a", "b", "b", "b"]
 
 
+def test_pods_that_are_tried_go_before_a_minimum_of_a_type_that_has_just_failed() -> None:
+    """One machine at a time may be bought, and a type that has not failed would run them."""
+    other = offering("other", 2, 4096, 0.02)
+    causes = tuple(
+        Trial(f"default-pool-{number}", format_instant(NOW - 60 + number), TINY.name, TINY.location, "not Ready")
+        for number in range(2)
+    )
+    known = pool("default", limited("small", 9, 2), "other")
+    known = replace(known, status=replace(known.status, trials=replace(known.status.trials, in_vain=causes)))
+    snapshot = world(pods=pods(1, 1.5), pools=[known], offerings=[TINY, other])
+    assert [each.target_offering for each in orders(run_scale_up(snapshot).actions)] == [other.name]
+    hopeless = world(pods=pods(1, 3.0), pools=[known], offerings=[TINY, other])
+    missed = run_scale_up(hopeless)
+    assert orders(missed.actions) == []
+    assert [each.reason for each in orders(run_scale_up(hopeless, missed.ledger).actions)] == ["Minimum"]
+    assert [each.reason for each in orders(run_scale_up(replace(snapshot, waiting_pods=())).actions)] == ["Minimum"]
+    sold_out = replace(snapshot, offerings=(TINY,))
+    assert [each.reason for each in orders(run_scale_up(sold_out).actions)] == ["Minimum"]
+
+
 def test_eight_thousand_equal_pods_are_one_small_question_to_the_solver() -> None:
     sizes = []
     for count in (80, 8000):

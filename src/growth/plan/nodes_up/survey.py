@@ -3,7 +3,7 @@ now and what there is to give. Nothing is ordered here.
 
 | tried now | |
 | --- | --- |
-| machines that `min` keeps warm | first, without the solver |
+| machines that `min` keeps warm | first, without the solver; of a type that has just failed, after pods that are tried |
 | pods whose time has come | once no more arrive, or the window of their batch closes; until then nothing is looked at |
 | virtual pods of buffers | only while no pod is tried, once their number has been quiet for a moment |
 
@@ -205,7 +205,6 @@ def _with_pods(found: Survey, snapshot: Snapshot, ledger: Ledger, settings: Sett
         assigned=assigned,
         allowances=allowed,
         market=market,
-        minimum=missing_minimum(snapshot, market.without_braked, present, allowed),
         demands=asked.wanted,
         problems=asked.problems,
         again_at=sooner(found.again_at, market.reopens_at, *ledger.orders.closed_pools(now).values()),
@@ -220,6 +219,8 @@ def _with_pods(found: Survey, snapshot: Snapshot, ledger: Ledger, settings: Sett
     notes = tuple(Note(each.about, UNPLACED, told[each.name], "Warning") for each in found.demands if each.name in told)
     barred = dict.fromkeys(partial, None) | {name: each.until for name, each in held.items()}
     found = _with_patience(found, snapshot, barred, looks=looks)
+    spared = _left_to_pods(market.without_braked, found.demands, now)
+    found = replace(found, minimum=missing_minimum(snapshot, spared, present, allowed))
     looked_at = now if looks else ledger.looked_at
     return replace(found, notes=(*found.notes, *notes), looked_at=looked_at, again_at=sooner(found.again_at, *again))
 
@@ -346,6 +347,21 @@ def missing_minimum(
                 purchases.add(choice)
                 wanted.append(choice)
     return tuple(wanted)
+
+
+def _left_to_pods(market: Market, tried: Iterable[Demand], now: float) -> Market:
+    """Where few may be bought, since machines were in vain, pods that are tried now go first: of what has failed lately
+    none is ordered to keep a minimum, if their pools sell something better.
+    """
+    wanted = {name for demand in tried for name in demand.pools}
+    demoted = [(_demotion(each, market, now), each) for each in market.choices]
+    least = {each.pool: count for count, each in sorted(demoted, key=lambda pair: -pair[0])}
+    kept = (each for count, each in demoted if each.pool not in wanted or count == least[each.pool])
+    return replace(market, choices=tuple(kept))
+
+
+def _demotion(choice: Choice, market: Market, now: float) -> int:
+    return market.standings[choice.pool].demotion((choice.offering.name, choice.offering.location), now)
 
 
 def _standing(pool: NodePool, server_type: ServerTypeChoice, snapshot: Snapshot, present: tuple[Member, ...]) -> int:
