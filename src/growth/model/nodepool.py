@@ -275,3 +275,8 @@ class NodePool(Struct, frozen=True):
     @property
     def is_paused(self) -> bool:
         return self.annotations.get(PAUSED) == "true"
+
+    @property
+    def leaves_its_nodes(self) -> bool:
+        """It is being deleted, and its nodes shall go on without it."""
+        return self.deleted_at is not None and self.annotations.get(ORPHAN_NODES) == "true"

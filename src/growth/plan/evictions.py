@@ -52,13 +52,17 @@ class Evictability:
         """A wish, or a budget: both may change."""
         return None if pod.deleted_at is not None else self._why_protected(pod) or self._why_over_budget(pod)
 
+    def why_kept(self, pod: Pod) -> Block | None:
+        """The same of one whose node goes whatever it takes: that it ends slowly keeps nothing."""
+        return None if pod.deleted_at is not None else _why_unwilling(pod) or self._why_over_budget(pod)
+
     def why_never(self, pod: Pod) -> Block | None:
         """What does not change while a budget recovers."""
         return None if pod.deleted_at is not None else self._why_protected(pod) or self._why_lost(pod)
 
     def _why_protected(self, pod: Pod) -> Block | None:
-        if is_protected_pod(pod):
-            return block("do_not_disrupt", pod, "must not be disrupted (its annotation says so)", "annotation")
+        if unwilling := _why_unwilling(pod):
+            return unwilling
         if pod.grace_seconds > self._settings.drain_seconds:
             text = f"may take {pod.grace_seconds} s to end, and a drain {self._settings.drain_seconds:.0f} s"
             return block("do_not_disrupt", pod, text, "terminationGracePeriodSeconds")
@@ -92,6 +96,12 @@ class Evictability:
             text = "belongs to the system and has no PodDisruptionBudget that says it may move"
             return block("pdb", pod, text, _SYSTEM)
         return None
+
+
+def _why_unwilling(pod: Pod) -> Block | None:
+    if not is_protected_pod(pod):
+        return None
+    return block("do_not_disrupt", pod, "must not be disrupted (its annotation says so)", "annotation")
 
 
 def block(check_type: str, pod: Pod, text: str, constraint: str) -> Block:

@@ -37,7 +37,6 @@ from growth.model.node import Node
 from growth.model.nodepool import (
     MOST_DISRUPTED,
     MOST_MENDINGS,
-    ORPHAN_NODES,
     RELEASE_BRAKE,
     RETRY,
     DisruptedNode,
@@ -142,9 +141,10 @@ def _is_needed(pool: NodePool, snapshot: Snapshot) -> bool:
         return True
     if any(removal.spec.pool == pool.name for removal in snapshot.removals.values()):
         return True
-    if pool.annotations.get(ORPHAN_NODES) == "true":
-        return False
-    if any(node.pool == pool.name for node in snapshot.nodes.values()):
+    mine = [node for node in snapshot.nodes.values() if node.pool == pool.name]
+    if pool.leaves_its_nodes:
+        return any(node.is_marked for node in mine)  # until scale-down has taken that off
+    if mine:
         return True
     if snapshot.machines_at is None:
         return True

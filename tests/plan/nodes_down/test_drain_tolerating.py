@@ -98,6 +98,13 @@ def test_what_came_back_and_is_protected_holds_the_delete_up(by: str) -> None:
     assert "default/op-2" in written(decision).waiting_for
 
 
+def test_what_came_back_holds_nothing_up_because_it_ends_slowly() -> None:
+    back = replace(operator("op-2", created_at=NOW - 5), grace_seconds=3600)
+    decision = plan(cluster([back], [draining("uid-op-1")]))
+    assert evicted(decision) == ["op-2"]
+    assert written(decision).phase == "Deprovisioning"
+
+
 def test_a_pod_of_an_owner_that_had_none_there_is_written_down_and_evicted_like_the_others() -> None:
     agent = operator("agent-1", created_at=NOW - 5, owner=Owner("Job", "agent", "uid-agent"))
     decision = plan(cluster([agent], [draining("uid-op-1")]))

@@ -7,13 +7,15 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from growth.model.action import CreateNodeRemovalRequest, MarkScaleDown
+from growth.model.action import CreateNodeRemovalRequest, MarkScaleDown, UnmarkScaleDown
 from growth.model.node import Node
 from growth.model.nodepool import DisruptionBudget
 from growth.model.noderequest import NodeRemovalRequest, NodeRemovalRequestSpec
+from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.nodes_down import scale_down
 from growth.plan.nodes_down.budgets import Recent
+from tests.plan.buffers.worlds import buffer, buffer_world, template
 from tests.plan.builders import (
     NOW,
     bound,
@@ -26,7 +28,7 @@ from tests.plan.nodes_down.test_scale_down import KNOWN, NAME, SMALL, idle, mark
 
 
 def test_an_expired_node_goes_at_once_when_idle() -> None:
-    of_pool = pool("default", limited("small", 9, 1), expire_after_seconds=1000)
+    of_pool = pool("default", consolidation="Off", expire_after_seconds=1000)
     young = plan(with_nodes(idle(created_at=NOW - 900), pools=[of_pool]))
     assert (young.actions, young.again_at) == ((), NOW + 100)
     (action,) = plan(with_nodes(idle(created_at=NOW - 1000), pools=[of_pool])).actions
@@ -37,6 +39,28 @@ def test_an_expired_node_goes_at_once_when_idle() -> None:
     ).actions
     assert isinstance(handed, CreateNodeRemovalRequest)
     assert handed.spec.reason == "Expired"
+
+
+def test_an_expired_node_that_min_needs_goes_once_another_serves_or_none_can_be_had_in_time() -> None:
+    """Ruling 9: pre-warmed nodes are there, whatever happens to each of them."""
+    of_pool = pool("default", limited("small", 9, 1), expire_after_seconds=1000)
+    alone = with_nodes(idle(created_at=NOW - 1000), pools=[of_pool])
+    waits = plan(alone)
+    assert (waits.actions, waits.again_at) == ((), NOW + Settings().readiness_wait_seconds)
+    later = replace(alone, now=NOW + Settings().readiness_wait_seconds)
+    assert names(plan(later, waits.ledger), MarkScaleDown) == [NAME]
+    both = with_nodes(idle(created_at=NOW - 1000), idle("default-pool-2"), pools=[of_pool])
+    assert names(plan(both, waits.ledger), MarkScaleDown) == [NAME]
+    old = with_nodes(idle(created_at=NOW - 1000), idle("default-pool-2", created_at=NOW - 2000), pools=[of_pool])
+    assert names(plan(old, waits.ledger), MarkScaleDown) == [NAME]  # and the other stays
+
+
+def test_an_expired_node_that_a_buffer_needs_goes_only_within_the_budgets() -> None:
+    of_pool = pool("default", expire_after_seconds=1000, budgets=(DisruptionBudget("1"),))
+    old = [idle(f"default-pool-{number}", created_at=NOW - 2000) for number in range(3)]
+    spare = buffer_world([buffer(replicas=3)], template(1.5))
+    assert len(names(plan(with_nodes(*old, pools=[of_pool], buffers=spare), KNOWN), MarkScaleDown)) == 1
+    assert len(names(plan(with_nodes(*old, pools=[of_pool]), KNOWN), MarkScaleDown)) == 3
 
 
 @pytest.mark.parametrize(
@@ -53,7 +77,7 @@ def test_an_expired_node_goes_at_once_when_idle() -> None:
 def test_a_node_that_must_go_is_told_why_and_not_that_pods_could_keep_it(
     fields: dict[str, Any], node: Node, why: str
 ) -> None:
-    of_pool = pool("default", limited("small", 9, 1), **fields)
+    of_pool = pool("default", limited("small", 9), **fields)
     assert [note.message for note in plan(with_nodes(node, pools=[of_pool])).notes] == [why]
 
 
@@ -173,4 +197,11 @@ def test_ruling_16_the_nodes_of_a_pool_that_goes_are_drained_within_the_budgets_
 
 def test_ruling_16_a_pool_that_orphans_its_nodes_leaves_them_alone() -> None:
     going = pool("default", deleted_at=NOW, annotations={"growth.dev/orphan-nodes": "true"})
-    assert plan(with_nodes(idle(), marked("default-pool-2"), pools=[going])).actions == ()
+    assert plan(with_nodes(idle(), pools=[going])).actions == ()
+
+
+def test_the_marks_on_nodes_that_a_pool_leaves_alone_are_taken_off() -> None:
+    going = pool("default", deleted_at=NOW, annotations={"growth.dev/orphan-nodes": "true"})
+    (action,) = plan(with_nodes(idle(), marked("default-pool-2"), pools=[going])).actions
+    assert isinstance(action, UnmarkScaleDown)
+    assert action.node.name == "default-pool-2"

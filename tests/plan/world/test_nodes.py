@@ -8,22 +8,20 @@ import pytest
 from msgspec.structs import replace
 
 from growth.model.labels import HOSTNAME, ZONE, LabelSelector, Requirement
-from growth.model.node import SCALE_DOWN_TAINT, STARTUP_TAINT, Node
+from growth.model.node import SCALE_DOWN_TAINT, STARTUP_TAINT
 from growth.model.noderequest import NodeRemovalRequest, NodeRemovalRequestSpec, NodeRemovalRequestStatus
 from growth.model.pod import HostPort, PodAffinityTerm, VolumeUse
 from growth.model.settings import Settings
 from growth.plan.world.nodes import (
     NodeState,
     Prices,
-    awaiting_pools,
-    fills_minimum,
     is_kept_by_wish,
     state_of,
     staying_by_kind,
     waiting_shapes,
     would_take,
 )
-from tests.plan.builders import NOW, bound, machine, node, offering, pod, pool, request, world
+from tests.plan.builders import NOW, bound, machine, node, offering, pod, pool, world
 
 QUESTIONS = ("is_ending", "is_going", "is_surely_going", "is_draining", "is_free", "is_staying", "takes_pods")
 HERE, DEAR = offering("small", 4, 8192, 0.01), offering("small", 4, 8192, 0.03, location="ash", labels={ZONE: "ash"})
@@ -80,22 +78,6 @@ def test_nodes_that_stay_are_counted_by_pool_and_offering() -> None:
     assert staying_by_kind(world(nodes=kinds)) == {("default", "sim-small"): 2}
 
 
-@pytest.mark.parametrize(
-    ("one", "phase", "counts"),
-    [
-        (node("n"), "Ready", True),
-        (MARKED, "Ready", True),
-        (node("n", is_ready=False), "Ready", False),  # its machine is surely gone
-        (None, "Provisioning", True),
-        (None, "Unmet", False),
-    ],
-)
-def test_a_minimum_is_filled_by_what_serves_or_comes(one: Node | None, phase: Any, counts: bool) -> None:
-    snapshot = world(nodes=[] if one is None else [one], requests=[request("n", HERE, phase)], machines=[])
-    listed = world(nodes=snapshot.nodes.values(), requests=snapshot.requests.values(), machines=[machine("o", HERE)])
-    assert fills_minimum("n", listed) == counts
-
-
 def test_a_node_costs_what_its_offering_costs_where_its_machine_is() -> None:
     snapshot = world(offerings=[HERE, DEAR], machines=[machine("n", HERE), machine("m", DEAR)])
     prices = Prices(snapshot)
@@ -139,28 +121,15 @@ def test_a_pod_that_fits_wants_a_node_unless_it_is_cordoned() -> None:
     assert not would_take(cordoned, snapshot, waiting_shapes(snapshot, SETTINGS))
 
 
-def test_pools_wait_for_pods_that_are_new_or_have_a_node_on_its_way_and_for_no_others() -> None:
-    new, old = pod("new", created_at=NOW - 60), pod("old", created_at=NOW - 600, pool="other")
-    pools = [pool(), pool("other")]
-    assert awaiting_pools(world(pools=pools, pods=[new, old]), SETTINGS) == {"default"}
-    coming = request("other-pool-1", offering("small", 2, 4096, 0.01), of_pool="other", planned=["default/old"])
-    assert awaiting_pools(world(pools=pools, pods=[old], requests=[coming]), SETTINGS) == {"other"}
-    gated = [pod("gated", created_at=NOW, is_gated=True), pod("going", created_at=NOW, deleted_at=NOW)]
-    assert (
-        awaiting_pools(world(pools=pools, pods=[*gated, pod("lost", created_at=NOW, pool="nope")]), SETTINGS)
-        == frozenset()
-    )
-
-
 @pytest.mark.parametrize(
     ("reason", "is_ready", "is_kept"),
     [
         *((reason, True, True) for reason in ("Empty", "Consolidated", "Expired", "Drifted", "Orphaned")),
         *((reason, False, False) for reason in ("Unhealthy", "NotReady", "Deleted", "PoolDeleted")),
-        ("PoolDeleted", True, True),
+        *((reason, True, True) for reason in ("Unhealthy", "NotReady", "Deleted", "PoolDeleted")),
     ],
 )
-def test_an_annotation_keeps_a_node_unless_it_is_dead_or_a_person_deleted_it(
+def test_an_annotation_keeps_a_node_that_works_whoever_wrote_the_removal(
     reason: str, is_ready: bool, is_kept: bool
 ) -> None:
     wished = node("n", is_ready=is_ready, annotations={"growth.dev/do-not-disrupt": "true"})

@@ -52,7 +52,7 @@ from growth.plan.nodes_down.attempts import is_irrevocable
 from growth.plan.nodes_down.drain import has_returned
 from growth.plan.world.brake import is_switched_off, why_braked
 from growth.plan.world.limits import Tally, counts, may_come_until
-from growth.plan.world.machines import is_node_of, last_part, names_another, strangers_on
+from growth.plan.world.machines import is_node_of, last_part, names_another, pool_of_removal, strangers_on
 from growth.plan.world.nodes import is_kept_by_wish, is_lost, was_ever_ready
 from growth.providers.contract import Gone, Provider, ProviderError
 
@@ -145,13 +145,14 @@ class Gate:
             return Conflict(f"NodeRemovalRequest {action.removal.name} is gone")
         if live.get("status", {}).get("phase") != DEPROVISIONING:
             return Conflict(f"NodeRemovalRequest {action.removal.name} is not Deprovisioning")
-        closed = self._why_closed(live["spec"]["pool"])
+        removal = read_node_removal_request(msgspec.json.encode(live))
+        pool = pool_of_removal(removal, self._observer.snapshot())
+        closed = self._why_closed(pool)
         if closed:
             return TryLater(closed, _CLOSED_SECONDS)
-        removal = read_node_removal_request(msgspec.json.encode(live))
         return (
-            _why_paused(live["spec"]["pool"], await self._pools.read(live["spec"]["pool"]))
-            or await self._why_braked(action, live["spec"]["pool"])
+            _why_paused(pool, await self._pools.read(pool))
+            or await self._why_braked(action, pool)
             or await self._why_not_this_one(action, removal)
             # last: the delete follows within a second, or not at all
             or await self._why_occupied(removal)
@@ -253,7 +254,7 @@ class Gate:
         others = {each.name for each in strangers_on(own, known)} - {own}  # which may run on this machine
         for node in (*sorted(others), own):
             for pod in await _pods_on(self._client, self._observer.codec, node):
-                is_free = has_returned(pod, removal.status) and evictability.why_not_now(pod) is None
+                is_free = has_returned(pod, removal.status) and evictability.why_kept(pod) is None
                 if pod.counts_as_work and not is_lost(pod, known.nodes.get(node), known.now) and not is_free:
                     return Conflict(f"pod {pod.key} is on node {node}")
         return None

@@ -133,7 +133,7 @@ class _Limits:
         if shape not in self._known_choices:
             match, wished = self._reader.read(shape)
             listed = (each for each in self._market.choices if each.pool in match.names)
-            self._known_choices[shape] = [each for each in listed if _holds(each, wished)]
+            self._known_choices[shape] = [each for each in listed if could_hold(each, wished)]
         return self._known_choices[shape]
 
     def _may_buy(self, choices: list[Choice], gone: AbstractSet[str] = frozenset(), more: Choice | None = None) -> bool:
@@ -165,7 +165,7 @@ def may_run_on_new(
     return not place_on_existing(placement_problem(snapshot, [demand], (*closed, *new))).left
 
 
-def _holds(choice: Choice, shape: PodShape) -> bool:
+def could_hold(choice: Choice, shape: PodShape) -> bool:
     free = free_amounts(choice.offering.allocatable, choice.daemons)
     return is_enough(free, shape) and may_run_on(shape, choice.labels, choice.taints)
 

@@ -42,10 +42,20 @@ from growth.model.resources import CPU, MEMORY
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.evictions import Evictability
-from growth.plan.nodes_down.attempts import RETURNED
+from growth.plan.nodes_down.attempts import RETURNED, is_irrevocable
+from growth.plan.nodes_down.awaited import is_unseen
 from growth.plan.nodes_down.budgets import Recent, disruptions_left
 from growth.plan.nodes_down.what_if import Emptying
-from growth.plan.world.machines import CONSOLIDATED, DELETED, NOT_READY
+from growth.plan.world.machines import (
+    CONSOLIDATED,
+    DELETED,
+    DRAINING,
+    DRIFTED,
+    EXPIRED,
+    NOT_READY,
+    UNHEALTHY,
+    pool_of_removal,
+)
 from growth.plan.world.marks import CONSOLIDATION, CONSOLIDATION_TAINT, SCALE_DOWN, mark_node, mark_of, without_mark
 from growth.plan.world.nodes import is_protected_pod, waiting_shapes, would_take
 from growth.plan.world.turn import Turn, instant_of
@@ -53,7 +63,6 @@ from growth.solver.rules.taints import stays_under
 
 _NAMED_PODS: Final = 3
 _MOST_WRITTEN: Final = 1000
-_LOOKED_AT_SECONDS: Final = 10.0  # by then the scheduler has looked at a new pod; one it passes over holds nothing up
 
 
 class Drains:
@@ -130,15 +139,15 @@ class Drains:
 
     def is_unclear(self, removal: NodeRemovalRequest) -> bool:
         """The pods have left a moment ago, and the scheduler has not yet said whether those that replace them have a
-        place.
+        place. Pods that come one after the other keep it no longer than a drain may take.
         """
-        if removal.spec.reason != CONSOLIDATED:
+        snapshot, node = self._snapshot, self._snapshot.nodes.get(removal.spec.node_name)
+        is_over = snapshot.now >= removal.created_at + self._settings.drain_seconds
+        if removal.spec.reason != CONSOLIDATED or node is None or is_over:
             return False
-        now = self._snapshot.now
-        fresh = [pod for pod in self._snapshot.waiting_pods if now - _LOOKED_AT_SECONDS < pod.created_at <= now]
-        is_unclear = any(pod.unschedulable_at is None and pod.deleted_at is None and not pod.is_gated for pod in fresh)
+        is_unclear = any(is_unseen(pod, node.pool, snapshot, self._settings) for pod in snapshot.waiting_pods)
         if is_unclear:
-            self._turn.wake(now + 1.0)
+            self._turn.wake(snapshot.now + 1.0)
         return is_unclear
 
     def _is_wanted(self, name: str) -> bool:
@@ -148,7 +157,7 @@ class Drains:
 
     def why_protected(self, returned: tuple[Pod, ...]) -> str:
         """Why the delete waits for a pod that has come back; empty: it does not."""
-        block = next(filter(None, map(self._evictability.why_not_now, returned)), None)
+        block = next(filter(None, map(self._evictability.why_kept, returned)), None)
         return "" if block is None else f"{block.message}; it came back to the node"
 
     def last_to_evict(self, removal: NodeRemovalRequest, returned: tuple[Pod, ...]) -> tuple[Pod, ...]:
@@ -193,6 +202,22 @@ def is_asked_for_by_a_person(removal: NodeRemovalRequest, snapshot: Snapshot) ->
         return False
     has_served = node.is_ready or removal.spec.reason not in (NOT_READY, DELETED)
     return has_served and (request is None or request.phase == READY)
+
+
+def may_be_taken_back(removal: NodeRemovalRequest, snapshot: Snapshot) -> bool:
+    """Nothing is lost by keeping the node, and the provider was never asked without a positive no. What a person asked
+    for, and nothing was done about, a person may take back whatever the reason.
+    """
+    reason, kept = removal.spec.reason, (CONSOLIDATED, UNHEALTHY, EXPIRED, DRIFTED)
+    is_second_thought = removal.deleted_at is not None and is_asked_for_by_a_person(removal, snapshot)
+    is_optional = reason not in DRAINING or reason in kept or is_second_thought or is_let_go(removal, snapshot)
+    return not is_irrevocable(removal) and is_optional
+
+
+def is_let_go(removal: NodeRemovalRequest, snapshot: Snapshot) -> bool:
+    """What serves is left alone with its pool; what never did still goes."""
+    pool = snapshot.pools.get(pool_of_removal(removal, snapshot))
+    return pool is not None and pool.leaves_its_nodes and removal.spec.reason not in (NOT_READY, DELETED)
 
 
 def evicted(uid: str) -> str:

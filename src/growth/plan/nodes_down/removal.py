@@ -11,8 +11,8 @@
 | Pending | written without a machine's id, and now the provider shows one | cancel, so that it is written with the id |
 | Pending | pods on the node, and the reason does not drain | cancel: the mark comes off |
 | Pending | pods on the node, and the reason drains | evict them, or take it back (`plan/nodes_down/drain`) |
-| Pending | it goes because it was not Ready, and is Ready again | cancel |
-| Pending, CouldNotRemove | an annotation forbids to disturb the node | cancel; if its pool goes, wait for a person |
+| Pending | it goes because it was not Ready, and is Ready again; or its pool leaves its nodes | cancel |
+| Pending, CouldNotRemove | an annotation forbids to disturb the node | cancel; if it must go, wait for a person |
 | Pending, CouldNotRemove | the brake keeps the node (`plan/world/brake`) | wait, and write down why |
 | Pending | a person wrote it, and no pods are on the node | it is marked first: else pods could still come |
 | Pending | no pods | write Deprovisioning, attempt 1; then DeleteMachine |
@@ -55,18 +55,23 @@ from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.nodes_down.attempts import is_irrevocable, is_no_by_now, with_next_attempt, without_last_attempt
 from growth.plan.nodes_down.budgets import Recent, with_moment
-from growth.plan.nodes_down.drain import Drains, evicted, has_returned, is_asked_for_by_a_person, with_tolerating
+from growth.plan.nodes_down.drain import (
+    Drains,
+    evicted,
+    has_returned,
+    is_asked_for_by_a_person,
+    is_let_go,
+    may_be_taken_back,
+    with_tolerating,
+)
 from growth.plan.world.brake import Brake
 from growth.plan.world.machines import (
-    CONSOLIDATED,
     DRAINING,
-    DRIFTED,
-    EXPIRED,
     LOOK_AGAIN_SECONDS,
-    POOL_DELETED,
     UNHEALTHY,
     is_surely_gone,
     machine_to_delete,
+    pool_of_removal,
     strangers_on,
     why_strange,
 )
@@ -122,7 +127,7 @@ class _Look:
         elif removal.phase == REMOVAL_FAILED:
             if removal.deleted_at is not None:
                 self._turn.do(CancelRemoval(seen(removal)))
-        elif is_paused(self._snapshot.pools.get(removal.spec.pool), self._settings):
+        elif is_paused(self._snapshot.pools.get(pool_of_removal(removal, self._snapshot)), self._settings):
             return
         elif removal.phase == DEPROVISIONING:
             self._deprovisioning(removal)
@@ -148,7 +153,7 @@ class _Look:
 
     def _not_asked_yet(self, removal: NodeRemovalRequest) -> None:
         pods, returned = self._pods(removal)
-        may_cancel = _may_be_taken_back(removal, self._snapshot)
+        may_cancel = may_be_taken_back(removal, self._snapshot)
         if may_cancel and (why := self._why_cancel(removal, pods)):
             self._cancel(removal, why)
         elif why_held := self._why_held(removal):
@@ -185,6 +190,8 @@ class _Look:
             return "the request was deleted"
         if pods and removal.spec.reason not in DRAINING:
             return f"pod {pods[0].key} is on the node"
+        if is_let_go(removal, self._snapshot):
+            return f"NodePool {removal.spec.pool} is deleted and leaves its nodes"
         if removal.spec.reason == UNHEALTHY and node is not None and node.is_ready:
             return "it is Ready again"
         if node is not None and is_kept_by_wish(node, removal.spec.reason):
@@ -203,7 +210,7 @@ class _Look:
             return cut(f"pod {working[0]} runs there, and {why}: a person must move it")
         if node is None:
             return ""
-        is_kept = removal.spec.reason == POOL_DELETED and is_kept_by_wish(node, POOL_DELETED)
+        is_kept = is_kept_by_wish(node, removal.spec.reason) and not is_irrevocable(removal)
         return cut(self._brake.why_held(node)) or ("the node must not be disrupted" if is_kept else "")
 
     def _cancel(self, removal: NodeRemovalRequest, why: str) -> None:
@@ -276,15 +283,6 @@ class _Look:
         """
         asked_at = since(self._snapshot.now, removal.attempted_at or removal.created_at)
         return removal.name in self._snapshot.machines and (self._snapshot.machines_at or 0.0) > asked_at
-
-
-def _may_be_taken_back(removal: NodeRemovalRequest, snapshot: Snapshot) -> bool:
-    """Nothing is lost by keeping the node, and the provider was never asked without a positive no. What a person asked
-    for, and nothing was done about, a person may take back whatever the reason.
-    """
-    reason, kept = removal.spec.reason, (CONSOLIDATED, UNHEALTHY, EXPIRED, DRIFTED)
-    is_second_thought = removal.deleted_at is not None and is_asked_for_by_a_person(removal, snapshot)
-    return not is_irrevocable(removal) and (reason not in DRAINING or reason in kept or is_second_thought)
 
 
 def _take_back(removal: NodeRemovalRequest, why: TryLater | Conflict, now: float) -> WriteNodeRemovalStatus:

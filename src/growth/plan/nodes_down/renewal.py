@@ -29,12 +29,13 @@ from growth.model.node import TEMPLATE, Node
 from growth.model.outcome import Accepted
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
+from growth.plan.nodes_down.awaited import awaiting_pools
 from growth.plan.nodes_down.budgets import Recent, disruptions_left, with_moment
 from growth.plan.nodes_down.exchange import RENEWAL, ExchangeQuestion, ask, orders
 from growth.plan.world.brake import Brake, why_braked
 from growth.plan.world.machines import DRIFTED, EXPIRED
 from growth.plan.world.marks import SCALE_DOWN, mark_node
-from growth.plan.world.nodes import awaiting_pools, is_ours, is_paused, state_of, working_pods
+from growth.plan.world.nodes import is_ours, is_paused, state_of, working_pods
 from growth.plan.world.orders import Orders, settle_order
 from growth.plan.world.swaps import changes_at, has_known_digest, swaps, template_digest, why_replaced
 from growth.plan.world.turn import Turn, about, retry_at, seen_in_any_version

@@ -36,6 +36,7 @@ from growth.model.outcome import Accepted
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.evictions import Evictability
+from growth.plan.nodes_down.awaited import awaiting_pools
 from growth.plan.nodes_down.budgets import Recent, with_moment
 from growth.plan.nodes_down.candidates import Candidates, Setback, full_pools, with_attempts
 from growth.plan.nodes_down.exchange import REPLACEMENT, ExchangeQuestion, after_buying, ask, neighbourhoods, orders
@@ -43,7 +44,6 @@ from growth.plan.nodes_down.what_if import Emptying
 from growth.plan.world.machines import CONSOLIDATED
 from growth.plan.world.marks import CONSOLIDATION, is_marked_by, mark_node
 from growth.plan.world.nodes import (
-    awaiting_pools,
     delay_seconds,
     is_paused,
     is_protected_node,

@@ -7,15 +7,17 @@ deletes anything.
 | idle, but a CapacityBuffer's virtual pods need it | nothing, and a note says whose | `keep_for_buffer` |
 | marked, pods have come, or it must stay | UnmarkScaleDown: mark and taint off, other taints untouched | `_why_stay` |
 | marked, the mark is damaged | MarkScaleDown again, with a new time | `look_at_marked` |
-| marked, its time has come, still idle | CreateNodeRemovalRequest | `_hand_over` |
+| marked, its time has come, still idle, and no waiting pod fits there | CreateNodeRemovalRequest | `_hand_over` |
 | its pool goes, or it is dead | marked to go at once; with pods on it within the budgets | `_begin_going` |
 | too old, or its pool's template has changed | the same if empty; with pods on it renewal marks it | `_begin_going` |
+| ... and empty, but `min` needs it | when another serves; if none can be had, one at a time | `_awaits_another` |
+| ... and empty, but a buffer needs it | within the budgets | `_is_reserve` |
+| marked, and its pool is deleted but leaves its nodes | UnmarkScaleDown | `_why_stay` |
 
-A node that must go (the last two rows) goes with its pods, and removal evicts them. While the brake holds (`plan/world/
-brake`) neither nodes with pods nor dead ones begin to go.
-Paused: nothing is marked and nothing goes. Nodes of another manager, malformed ones, those in removal and those that
-consolidation has marked are not looked at. A pool may keep an empty machine whose hour is paid until that hour is
-nearly over."""
+A node that must go (the rows with `_begin_going`) goes with its pods, and removal evicts them. While the brake holds
+(`plan/world/brake`) neither nodes with pods nor dead ones begin to go. Paused: nothing is marked and nothing goes.
+Nodes of another manager, malformed ones, those in removal and those that consolidation has marked are not looked at.
+A pool may keep an empty machine whose hour is paid until that hour is nearly over."""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ from msgspec.structs import replace
 
 from growth.model.decision import Decision, Note
 from growth.model.node import Node
-from growth.model.nodepool import ORPHAN_NODES, NodePool
+from growth.model.nodepool import NodePool
 from growth.model.pod import Pod
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
@@ -36,8 +38,16 @@ from growth.plan.nodes_down.budgets import Recent, disruptions_left, with_moment
 from growth.plan.world import nodes
 from growth.plan.world.brake import Brake
 from growth.plan.world.machines import DRIFTED, EXPIRED, LOOK_AGAIN_SECONDS, POOL_DELETED, UNHEALTHY, removal_of_node
-from growth.plan.world.marks import CONSOLIDATION, SCALE_DOWN, is_marked_by, mark_node, mark_of, unmark_node
-from growth.plan.world.nodes import Prices, delay_seconds, is_paused, kind_of, minimum, state_of
+from growth.plan.world.marks import (
+    CONSOLIDATION,
+    SCALE_DOWN,
+    is_marked_by,
+    mark_node,
+    mark_of,
+    unmark_node,
+    without_mark,
+)
+from growth.plan.world.nodes import Prices, delay_seconds, is_paused, kind_of, minimum, readiness_wait_seconds, state_of
 from growth.plan.world.swaps import changes_at, is_settling, settles_at, why_replaced
 from growth.plan.world.turn import Turn, about, retry_after
 
@@ -61,6 +71,7 @@ class Ledger(Struct, frozen=True):
     needed: Mapping[str, tuple[str, ...]] = {}  # idle nodes that buffers need, and of which that was said
     needed_at: float = 0.0  # when that was looked at
     recent: Recent = Recent()
+    due_since: Mapping[str, float] = {}  # idle nodes that must be replaced, and that `min` needs until another serves
 
 
 def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:
@@ -98,9 +109,9 @@ def _is_worth_a_look(node: Node, snapshot: Snapshot) -> bool:
     pool = snapshot.pools.get(node.pool)
     if pool is None:
         return False
-    is_orphaned = pool.deleted_at is not None and pool.annotations.get(ORPHAN_NODES) == "true"
-    is_left_alone = state_of(node.name, snapshot).is_ending or bool(node.malformed) or is_orphaned
-    return nodes.is_ours(node, snapshot) and not is_left_alone and not is_marked_by(CONSOLIDATION, node)
+    if not nodes.is_ours(node, snapshot) or state_of(node.name, snapshot).is_ending or node.malformed:
+        return False
+    return node.is_marked if pool.leaves_its_nodes else not is_marked_by(CONSOLIDATION, node)
 
 
 class _Look:
@@ -113,13 +124,17 @@ class _Look:
         self._staying = nodes.staying_by_kind(snapshot)
         self._left: dict[tuple[str, str], int] = {}  # disruptions, by pool and reason
         self._wanted_since: dict[str, float] = {}
+        self._due_since: dict[str, float] = {}
         self._shapes = nodes.waiting_shapes(snapshot, settings)
         self._brake = Brake(snapshot)
         self._turn.wake(self._brake.changes_at())
 
     def decision(self) -> Decision[Ledger]:
         needs = self._buffers
-        return self._turn.decision(Ledger(self._wanted_since, needs.said, needs.looked_at, self._ledger.recent))
+        ledger = self._ledger
+        return self._turn.decision(
+            Ledger(self._wanted_since, needs.said, needs.looked_at, ledger.recent, self._due_since)
+        )
 
     # --------------------------------------------------------------------------------------- marked
 
@@ -139,10 +154,12 @@ class _Look:
             self._turn.wake(mark.due_at)
         elif self._brake.why_held(node):
             self._turn.wake(now + LOOK_AGAIN_SECONDS)
-        else:
+        elif must_go or not self._is_wanted(without_mark(node), pool):  # what is wanted scale-up revives
             self._hand_over(node, must_go or mark.reason)
 
     def _why_stay(self, node: Node, pool: NodePool) -> str:
+        if pool.leaves_its_nodes:
+            return f"NodePool {pool.name} is deleted and leaves its nodes"
         why_busy = nodes.why_not_idle(node, self._snapshot, delay_seconds(pool, self._settings))
         if why_busy:
             return why_busy
@@ -195,7 +212,28 @@ class _Look:
         is_renewed, kind = reason in (EXPIRED, DRIFTED), reason if node.is_ready else UNHEALTHY
         if nodes.blocking_pods(node.name, self._snapshot) and (is_renewed or not self._may_disrupt(pool, kind)):
             return
+        if is_renewed and (self._awaits_another(node, pool) or self._is_reserve(node, pool, kind)):
+            return
         self._mark(node, 0.0, f"it goes: {_MUST_GO[reason].format(pool=pool.name)}")
+
+    def _awaits_another(self, node: Node, pool: NodePool) -> bool:
+        """Where `min` needs it, scale-up has another made first. Where none can be had in time it goes all the same,
+        once all others are there.
+        """
+        kind, least, now = kind_of(node), minimum(node, pool), self._snapshot.now
+        staying = self._staying.get(kind, 0)
+        if least and staying <= least:
+            since = self._due_since[node.name] = self._ledger.due_since.get(node.name, now)
+            until = since + readiness_wait_seconds(pool, self._settings)
+            self._turn.wake(until if now < until else None)
+            if now < until or staying < least:
+                return True
+        self._staying[kind] = staying - 1
+        return False
+
+    def _is_reserve(self, node: Node, pool: NodePool, kind: str) -> bool:
+        """What buffers need is not given up all at once: budgets hold, as for pods."""
+        return bool(self._buffers.holders_of(node)) and not self._may_disrupt(pool, kind)
 
     def _may_disrupt(self, pool: NodePool, reason: str) -> bool:
         """One more, within the budgets; what went before growth started counts as used up."""
@@ -248,7 +286,7 @@ class _Look:
     def _why_going(self, node: Node, pool: NodePool) -> str:
         """The reason, if it must go whatever it costs."""
         if pool.deleted_at is not None:
-            return POOL_DELETED
+            return "" if pool.leaves_its_nodes else POOL_DELETED
         self._turn.wake(changes_at(node, pool, self._snapshot, self._settings))
         reason = why_replaced(node, pool, self._snapshot, self._settings)
         return "" if reason == UNHEALTHY and self._brake.why_held(node) else reason

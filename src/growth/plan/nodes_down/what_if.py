@@ -3,7 +3,7 @@ a node, and by removal before every batch of evictions.
 
 One index of the cluster answers for all nodes. Nodes that are going already (in removal, or marked) are no targets, and
 their pods get their new places first, in the order of names: so two nodes are never promised the same room. Pods that
-wait for the scheduler and the virtual pods of buffers hold room too.
+wait for a scheduler (`plan/nodes_down/awaited`) and the virtual pods of buffers hold room too.
 
 Whether a pod may be evicted at all: `plan/evictions`.
 
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from sys import intern
 from typing import Final
 
 from growth.model.gang import gangs_on, name_of_gang
@@ -24,6 +25,7 @@ from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.buffers.placement import place_buffers
 from growth.plan.evictions import Evictability, block
+from growth.plan.nodes_down.awaited import holds_room
 from growth.plan.world.nodes import going_nodes, is_protected_node, working_pods
 from growth.solver.existing.cluster import Cluster
 from growth.solver.existing.what_if import Holding, Verdict, WhatIf
@@ -55,10 +57,14 @@ class Emptying:
         made_from = (
             snapshot.nodes, snapshot.pods_by_node, snapshot.waiting_pods, snapshot.removals, snapshot.namespaces,
             volumes.claims, volumes.volumes, volumes.classes, volumes.nodes,
-            place_buffers(snapshot, self._settings),
+            place_buffers(snapshot, self._settings), self._waiting_count(),
         )  # fmt: skip
         question = f"emptying with headroom {self._headroom}"
         return snapshot.memo.recall(question, made_from, self._made, most=1)  # each is as large as the cluster
+
+    def _waiting_count(self) -> str:
+        """How many of the pods that wait hold room: time alone makes them fewer. Equal numbers are the same object."""
+        return intern(str(sum(holds_room(pod, self._snapshot, self._settings) for pod in self._snapshot.waiting_pods)))
 
     def _made(self) -> _Index:
         snapshot, holdings = self._snapshot, tuple(_holdings(self._snapshot, self._settings))
@@ -186,7 +192,7 @@ def _holdings(snapshot: Snapshot, settings: Settings) -> Iterator[Holding]:
     """Room that waiting pods and the virtual pods of buffers hold."""
     waiting: dict[object, Holding] = {}
     for pod in snapshot.waiting_pods:
-        if pod.deleted_at is None and not pod.is_gated:
+        if holds_room(pod, snapshot, settings):
             known = waiting.get(pod.shape)
             waiting[pod.shape] = Holding(pod.key, pod.shape, 1 if known is None else min(_MOST_HELD, known.count + 1))
     yield from waiting.values()

@@ -3,7 +3,7 @@ now and what there is to give. Nothing is ordered here.
 
 | tried now | |
 | --- | --- |
-| machines that `min` keeps warm | first, without the solver; of a type that has just failed, after pods that are tried |
+| machines that `min` keeps warm | first, without the solver; those of a type that has just failed after pods |
 | pods whose time has come | once no more arrive, or the window of their batch closes; until then nothing is looked at |
 | virtual pods of buffers | only while no pod is tried, once their number has been quiet for a moment |
 
@@ -11,9 +11,9 @@ So a real pod is never planned later, or elsewhere, because of a buffer. A deman
 (`plan/nodes_up/waiting`); while nodes have just stopped reporting nothing is bought for a buffer
 (`plan/buffers/giving_way`), and a buffer for which three machines came and hold none of it is not bought for.
 
-`min` of a server type counts nodes that serve or come; those in removal do not, and neither do dead ones whose machine
-is surely gone. The cheapest location that is for sale is taken, within all limits; while none is, or the brake holds,
-the pool simply has fewer.
+`min` of a server type counts nodes that serve or come; those in removal do not, nor idle ones that must be replaced,
+nor dead ones whose machine is surely gone. The cheapest location that is for sale is taken, within all limits; while
+none is, or the brake holds, the pool simply has fewer.
 """
 
 from __future__ import annotations
@@ -68,9 +68,9 @@ from growth.plan.world.market import (
     open_market,
     struck_since,
 )
-from growth.plan.world.nodes import fills_minimum
 from growth.plan.world.orders import Orders, Purchases
 from growth.plan.world.pools import OfferingKey, server_type_of
+from growth.plan.world.swaps import fills_minimum, minimum_ages_at
 from growth.plan.world.turn import sooner
 from growth.solver.purchase.problem import Choice, Pattern, Room
 
@@ -148,6 +148,7 @@ def survey(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Survey:
 def _survey(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Survey:
     """Quick where no pod waits, or pods still arrive: then there is nothing to weigh but `min` and buffers."""
     found = _with_arrivals(snapshot, ledger, settings)
+    found = replace(found, again_at=sooner(found.again_at, minimum_ages_at(snapshot)))
     is_short = lacks_minimum(snapshot)
     if found.is_open(snapshot.now) and not is_short:
         return found

@@ -280,6 +280,12 @@ def removal_of_request(request: NodeRequest, snapshot: Snapshot, reason: str) ->
     return CreateNodeRemovalRequest(Seen(name) if node is None else seen(node), removal)
 
 
+def pool_of_removal(removal: NodeRemovalRequest, snapshot: Snapshot) -> str:
+    """Whose pause and brake it minds: the node's own pool, whatever the record says."""
+    node = snapshot.nodes.get(removal.spec.node_name)
+    return removal.spec.pool if node is None or not node.pool else node.pool
+
+
 def removal_of_node(node: Node, snapshot: Snapshot, reason: str) -> CreateNodeRemovalRequest | None:
     """None: which machine it is, is not known yet. A node whose machine is surely gone is removed without one."""
     request = snapshot.requests.get(node.name)

@@ -39,7 +39,6 @@ from growth.plan.world.machines import (
     POOL_DELETED,
     UNHEALTHY,
     is_registered,
-    is_surely_absent,
 )
 from growth.plan.world.pools import choice_of_type, is_transient, pools_for
 from growth.solver.rules import Neighbours
@@ -48,7 +47,6 @@ from growth.solver.rules.fit import fits_alone, free_amounts
 Kind = tuple[str, str]  # pool, offering
 
 UNREACHABLE_SECONDS: Final = 300.0
-_PLACED_WITHIN_SECONDS: Final = 120.0  # a pod for which nothing is on its way by then has no place
 _SKEW_SECONDS: Final = 10.0  # between the clocks of a kubelet and the API server
 
 _PROTECTED_NODE: Final = (
@@ -138,18 +136,6 @@ def readiness_wait_seconds(pool: NodePool | None, settings: Settings) -> float:
     """How long a machine may take until its node is Ready."""
     chosen = None if pool is None else pool.spec.readiness_wait_seconds
     return settings.readiness_wait_seconds if chosen is None else float(chosen)
-
-
-def fills_minimum(name: str, snapshot: Snapshot) -> bool:
-    """Does scale-up count this node, or a request for one, for its pool's minimum? A marked one counts: scale-down
-    takes the mark off before the pool is below its minimum. A dead one counts until its machine is surely gone: it may
-    come back. So neither is bought twice.
-    """
-    node, request = snapshot.nodes.get(name), snapshot.requests.get(name)
-    if name in snapshot.removals:
-        return False
-    is_alive = node is not None and (node.is_ready or not is_surely_absent(name, node.created_at, snapshot))
-    return is_alive or (request is not None and request.is_in_flight)
 
 
 def staying_by_kind(snapshot: Snapshot) -> dict[Kind, int]:
@@ -268,10 +254,11 @@ def is_protected_node(node: Node) -> bool:
 
 
 def is_kept_by_wish(node: Node, reason: str) -> bool:
-    """Does its annotation keep a node from a removal for this reason? What died, never came up or was deleted by a
-    person goes all the same; of a pool that is deleted, what works stays until the annotation is gone.
+    """Does its annotation keep a node from a removal for this reason? What died or never came up goes all the same;
+    what works stays until the annotation is gone, whoever wrote the removal.
     """
-    may_stay = node.is_ready if reason == POOL_DELETED else reason not in (UNHEALTHY, NOT_READY, DELETED)
+    has_served = node.is_ready and not (node.is_starting and reason in (NOT_READY, DELETED))
+    may_stay = has_served if reason in (POOL_DELETED, UNHEALTHY, NOT_READY, DELETED) else True
     return may_stay and is_protected_node(node)
 
 
@@ -358,10 +345,10 @@ def lost_at(node_name: str, snapshot: Snapshot) -> float | None:
 def waiting_shapes(snapshot: Snapshot, settings: Settings) -> tuple[PodShape, ...]:
     """Shapes of the pods that the scheduler found no place for, and that growth may place."""
     looking = (pod for pod in snapshot.waiting_pods if pod.unschedulable_at is not None)
-    return tuple(dict.fromkeys(pod.shape for pod in looking if _may_be_placed(pod, settings)))
+    return tuple(dict.fromkeys(pod.shape for pod in looking if may_be_placed(pod, settings)))
 
 
-def _may_be_placed(pod: Pod, settings: Settings) -> bool:
+def may_be_placed(pod: Pod, settings: Settings) -> bool:
     """Not gated, not going, without claims that only a scheduler can allocate, and worth money: a node that is kept for
     a pod costs as much as one that is bought for it.
     """
@@ -385,16 +372,3 @@ def would_take(node: Node, snapshot: Snapshot, shapes: Iterable[PodShape]) -> bo
     nodes = [node if each.name == node.name else each for each in snapshot.nodes.values()]
     index = Neighbours(nodes, bound, snapshot.volumes, snapshot.namespaces, shapes=wanting)
     return any(index.fits_on(index.class_of(shape), index.table.index[node.name]) for shape in wanting)
-
-
-def awaiting_pools(snapshot: Snapshot, settings: Settings) -> frozenset[str]:
-    """Pools that a pod may use which growth is about to place: it was found unschedulable a short while ago, or a node
-    is on its way for it. One that has waited for longer is hopeless for now, and stops nothing.
-    """
-    planned = {key for each in snapshot.requests.values() if each.is_in_flight for key in each.planned_pods}
-    found: set[str] = set()
-    for pod in snapshot.waiting_pods:
-        if pod.unschedulable_at is not None and _may_be_placed(pod, settings):
-            is_new = snapshot.now - pod.created_at < _PLACED_WITHIN_SECONDS
-            found |= set(pools_for(pod.shape, snapshot.pools).names) if is_new or pod.key in planned else set()
-    return frozenset(found)

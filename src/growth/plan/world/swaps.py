@@ -36,8 +36,8 @@ from growth.model.nodepool import NodePool, NodePoolSpec, PoolTaint
 from growth.model.noderequest import READY, NodeRequest
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
-from growth.plan.world.machines import DRIFTED, EXPIRED, UNHEALTHY
-from growth.plan.world.nodes import is_protected_node, phase_since, state_of
+from growth.plan.world.machines import DRIFTED, EXPIRED, UNHEALTHY, is_surely_absent
+from growth.plan.world.nodes import is_protected_node, phase_since, state_of, working_pods
 from growth.plan.world.pools import choice_of_type
 
 _LEAST_SECONDS: Final = 120.0  # however soon nodes settle, the old ones get this long to be marked
@@ -57,6 +57,10 @@ def why_replaced(node: Node, pool: NodePool, snapshot: Snapshot, settings: Setti
         was_ready = node.created_at < node.ready_changed_at <= snapshot.now  # else provisioning gives it up
         down_seconds = snapshot.now - node.ready_changed_at if was_ready else 0.0
         return UNHEALTHY if down_seconds >= settings.repair_after_seconds else ""
+    return _why_renewed(node, pool, snapshot)
+
+
+def _why_renewed(node: Node, pool: NodePool, snapshot: Snapshot) -> str:
     if is_protected_node(node):
         return ""
     if pool.spec.expire_after_seconds is not None and snapshot.now >= node.created_at + pool.spec.expire_after_seconds:
@@ -73,6 +77,35 @@ def changes_at(node: Node, pool: NodePool, snapshot: Snapshot, settings: Setting
     else:
         return None
     return at if at > snapshot.now else None
+
+
+def fills_minimum(name: str, snapshot: Snapshot) -> bool:
+    """Does scale-up count this node, or a request for one, for its pool's minimum? A marked one counts: scale-down
+    takes the mark off before the pool is below its minimum. A dead one counts until its machine is surely gone: it may
+    come back. So neither is bought twice. An idle one that must be replaced does not: another comes first.
+    """
+    node, request = snapshot.nodes.get(name), snapshot.requests.get(name)
+    if name in snapshot.removals:
+        return False
+    if node is None or (request is not None and request.is_in_flight):
+        return request is not None and request.is_in_flight
+    pool = snapshot.pools.get(node.pool)
+    if node.is_ready and pool is not None and _why_renewed(node, pool, snapshot):
+        return bool(working_pods(snapshot, name))
+    return node.is_ready or not is_surely_absent(name, node.created_at, snapshot)
+
+
+def minimum_ages_at(snapshot: Snapshot) -> float | None:
+    """When the next node grows too old of a pool that keeps a minimum: time alone makes it lack one then."""
+    ages = {
+        name: pool.spec.expire_after_seconds
+        for name, pool in snapshot.pools.items()
+        if pool.spec.expire_after_seconds is not None and any(choice.min for choice in pool.spec.server_types)
+    }
+    if not ages:
+        return None
+    at = (node.created_at + ages[node.pool] for node in snapshot.nodes.values() if node.pool in ages)
+    return min((each for each in at if each > snapshot.now), default=None)
 
 
 def has_drifted(node: Node, pool: NodePool, snapshot: Snapshot) -> bool:

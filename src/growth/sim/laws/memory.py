@@ -7,6 +7,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from growth.model.node import DO_NOT_DISRUPT
 from growth.providers.simulated import Server
 from growth.sim.apiserver.store import Key
 
@@ -30,6 +31,16 @@ class Drain(Struct):
     began_at: float
     pods: dict[str, int]
     evicted: dict[str, int]
+
+
+_WISHES: Final = (DO_NOT_DISRUPT, "karpenter.sh/do-not-disrupt", "cluster-autoscaler.kubernetes.io/scale-down-disabled")
+
+
+def must_stay(annotations: Mapping[str, str] | None) -> bool:
+    """Do the annotations of a node or pod say that it must not be disturbed, in whoever's words?"""
+    said = annotations or {}
+    refuses = said.get("cluster-autoscaler.kubernetes.io/safe-to-evict") == "false"
+    return refuses or any(said.get(key) == "true" for key in _WISHES)
 
 
 class Call(Struct, frozen=True):

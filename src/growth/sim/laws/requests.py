@@ -3,6 +3,7 @@ written to NodeRequests and NodeRemovalRequests. Rows of `sim/laws`."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Final
 
@@ -60,8 +61,15 @@ def _why_no_buffer(witness: Witness, request: Json) -> Complaint:
     return None if is_real else f"{name} is for buffers that are not there: {buffers[:3]}"
 
 
+def _may_be_replaced(name: str, pool: str, witness: Witness) -> bool:
+    """It is too old, or its pool was changed since it was bought."""
+    age = witness.pools[pool]["spec"].get("expireAfterSeconds", math.inf)
+    touched = witness.lately.touched_at.get(pool, ())
+    return witness.now >= witness.bought_at[name] + age or any(at > witness.bought_at[name] for at, _ in touched)
+
+
 def _why_no_minimum(witness: Witness, request: Json) -> Complaint:
-    """Counted are nodes that have been Ready for a while and stay, and machines on their way."""
+    """Counted are nodes that have been Ready for a while and stay, and need not be replaced."""
     name, spec = request["metadata"]["name"], request["spec"]
     choices = witness.pools[spec["pool"]]["spec"]["serverTypes"] if spec["pool"] in witness.pools else []
     wanted = {choice["name"].lower(): choice.get("min", 0) for choice in choices}
@@ -70,6 +78,7 @@ def _why_no_minimum(witness: Witness, request: Json) -> Complaint:
     going = {stored.name for stored in witness.cluster.store.all(REMOVAL)}
     there = [each.name for each in mine if witness.readiness.get(each.name) and each.name not in going]
     settled = [each for each in there if witness.now - witness.bought_at[each] > STALENESS_SECONDS]
+    settled = [each for each in settled if not _may_be_replaced(each, spec["pool"], witness)]
     most = wanted.get(server_type, 0)
     return f"{name} is for the minimum {most}, which {', '.join(settled)} keep" if len(settled) >= most else None
 

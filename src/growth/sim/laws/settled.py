@@ -15,13 +15,14 @@ from typing import Final
 
 from growth.controllers.growth import Growth
 from growth.model.api import FINALIZER
-from growth.model.node import DO_NOT_DISRUPT, POOL_LABEL, SCALE_DOWN_AT, SCALE_DOWN_TAINT, STARTUP_TAINT, Node
+from growth.model.node import POOL_LABEL, SCALE_DOWN_AT, SCALE_DOWN_TAINT, STARTUP_TAINT, Node
 from growth.model.pod import Pod, PodShape
 from growth.model.resources import PODS, Resources, sum_resources
 from growth.plan.nodes_down.attempts import IRREVOCABLE
 from growth.sim.apiserver.kinds import BY_NAME, NODE, Json
 from growth.sim.apiserver.store import Key
 from growth.sim.laws.machines import DAY_SECONDS, MOST_IN_VAIN
+from growth.sim.laws.memory import must_stay
 from growth.sim.laws.room import declared, declared_room, missing_chunks, pods_behind_buffers
 from growth.sim.laws.warm_pools import warm_pools
 from growth.sim.laws.witness import POOL, REMOVAL, REQUEST, Witness
@@ -129,7 +130,7 @@ def _is_a_persons(witness: Witness, removal: Json) -> bool:
         return True
     is_irrevocable = any(each["type"] == IRREVOCABLE for each in status.get("conditions") or ())
     is_asked_for = not removal["spec"].get("machineID")  # which growth always says
-    pods = (pod for pod in witness.bound.get(name, {}).values() if pod.annotations.get(DO_NOT_DISRUPT) == "true")
+    pods = (pod for pod in witness.bound.get(name, {}).values() if must_stay(pod.annotations))
     is_strange = any(
         server.name == name
         and (node := witness.cluster.kubelets.node_of(server)) in witness.cluster.kubelets.strange
@@ -218,7 +219,7 @@ def empty_nodes(witness: Witness) -> Iterator[str]:
     found = declared(witness)
     for metadata in (node["metadata"] for node in witness.cluster.store.read_all(NODE)):
         pool = (metadata.get("labels") or {}).get(POOL_LABEL, "")
-        if metadata["name"] in ours and (metadata.get("annotations") or {}).get(DO_NOT_DISRUPT) != "true":
+        if metadata["name"] in ours and not must_stay(metadata.get("annotations")):
             by_pool.setdefault(pool, []).append(metadata["name"])
     for pool, nodes in by_pool.items():
         stored = witness.cluster.store.read(POOL, pool)

@@ -12,7 +12,7 @@ from typing import Final
 from growth.kube.api.transport import Request
 from growth.kube.codec import Codec
 from growth.model.instant import parse_instant
-from growth.model.node import DO_NOT_DISRUPT, POOL_LABEL, SCALE_DOWN_TAINT, TEMPLATE, Node
+from growth.model.node import POOL_LABEL, SCALE_DOWN_TAINT, TEMPLATE, Node
 from growth.model.nodepool import PAUSED
 from growth.model.offering import CLUSTER_LABEL
 from growth.model.pod import Pod
@@ -24,7 +24,7 @@ from growth.sim.apiserver.routes import Route, split
 from growth.sim.apiserver.store import Key, Write
 from growth.sim.clock import START_OF_TIME, after
 from growth.sim.cluster import Cluster
-from growth.sim.laws.memory import Brakes, Call, Drain, Emptied, Lately, Patience, Said, Scaled
+from growth.sim.laws.memory import Brakes, Call, Drain, Emptied, Lately, Patience, Said, Scaled, must_stay
 from growth.solver.rules.taints import tolerates
 
 Complaint = str | None
@@ -160,8 +160,7 @@ class Witness:
         elif write.type == "ADDED":  # its kubelet registered it again
             self.abandoned.pop(write.key[1], None)
         self._see_readiness(write)
-        is_protected = (write.item["metadata"].get("annotations") or {}).get(DO_NOT_DISRUPT) == "true"
-        if is_protected and write.type != "DELETED":
+        if must_stay(write.item["metadata"].get("annotations")) and write.type != "DELETED":
             self.protected_since.setdefault(write.key[1], self.now)
         else:
             self.protected_since.pop(write.key[1], None)

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable
 from typing import Final
 
-from growth.model.node import DO_NOT_DISRUPT, POOL_LABEL, SCALE_DOWN_TAINT, STARTUP_TAINT, Node
+from growth.model.node import POOL_LABEL, SCALE_DOWN_TAINT, STARTUP_TAINT, Node
 from growth.model.pod import Pod
 from growth.model.resources import PODS, Resources, sum_resources
 from growth.model.settings import Settings
@@ -18,7 +18,7 @@ from growth.plan.world.machines import DELETED, DRAINING, NOT_READY
 from growth.sim.agents.volumes import BIND_COMPLETED, CLAIM, VOLUME
 from growth.sim.apiserver.kinds import NODE, POD, Json
 from growth.sim.apiserver.store import Write
-from growth.sim.laws.memory import Call
+from growth.sim.laws.memory import Call, must_stay
 from growth.sim.laws.warm_pools import WARM_POOLS
 from growth.sim.laws.witness import GROWTH, REMOVAL, Complaint, Witness
 from growth.solver.rules.taints import tolerates
@@ -278,7 +278,7 @@ def protected_pods_stay(witness: Witness, write: Write) -> Complaint:
     """A pod that must not be disrupted is never moved."""
     del witness
     pod = _ended_by_growth(write)
-    is_protected = pod is not None and (pod["metadata"].get("annotations") or {}).get(DO_NOT_DISRUPT) == "true"
+    is_protected = pod is not None and must_stay(pod["metadata"].get("annotations"))
     return f"growth evicted {write.key}, which must not be disrupted" if is_protected else None
 
 

@@ -67,8 +67,10 @@ class Room(Struct, frozen=True):
 
 
 def unmarked(room: Room) -> Node:
-    """The node without growth's own marks: whether a room is open is said by `is_open`."""
-    own = SCALE_DOWN_TAINT.key, STARTUP_TAINT.key
+    """The node without growth's own marks: whether a room is open is said by `is_open`. On a stranger's node they are
+    taints like any other.
+    """
+    own = (SCALE_DOWN_TAINT.key, STARTUP_TAINT.key) if room.node.pool else ()
     return replace(room.node, taints=tuple(taint for taint in room.node.taints if taint.key not in own))
 
 
