@@ -260,6 +260,15 @@ def is_silent(request: NodeRequest, now: float) -> bool:
     return len(request.unanswered) >= _MOST_UNANSWERED and told_at(request, now) is None
 
 
+def awaits_list_until(request: NodeRequest, now: float) -> float:
+    """For a process that does not know of the orders before: so long only the list is awaited, which is to say whether
+    they brought a machine. One more order would put that off.
+    """
+    if not is_silent(request, now):
+        return 0.0
+    return (instant_of(request.unanswered[-1].at) or request.changed_at) + _RETRY_LONGEST_SECONDS
+
+
 def of_silence(request: NodeRequest, snapshot: Snapshot) -> tuple[Note, ...]:
     orders, place = request.unanswered, place_of(request)
     if not orders or told_at(request, snapshot.now) is not None:

@@ -51,6 +51,7 @@ from growth.plan.nodes_up.failures import (
     Retry,
     accepted,
     arrival,
+    awaits_list_until,
     is_needed,
     is_remembered,
     is_silent,
@@ -194,8 +195,8 @@ class _Look:
         now, retry = self._snapshot.now, self._ledger.retries.get(request.name)
         self.turn.tell(*of_silence(request, self._snapshot))
         self.turn.wake(told_at(request, now))
-        if retry is not None and now < retry.at:
-            self.turn.wake(retry.at)
+        if now < (retry_at := awaits_list_until(request, now) if retry is None else retry.at):
+            self.turn.wake(retry_at)
         elif request.name not in self.asked:
             self.asked[request.name] = now
             self.turn.do(launch_of(request, pool, self._sold))
@@ -256,8 +257,8 @@ class _Look:
     def _fail(self, request: NodeRequest, waited: float) -> None:
         now, strange = self._snapshot.now, why_strange(request.name, self._snapshot)
         why = f"no Ready node within {waited:.0f} s{strange and ': '}{strange}"
-        event = life_event(now, NOT_READY_EVENT, why)
-        self._write(request, with_request_phase(request.status, DEPROVISIONING, now, event))
+        status = with_request_phase(request.status, DEPROVISIONING, now, life_event(now, NOT_READY_EVENT, why))
+        self._write(request, status)
         self._warn(request, "NotReadyInTime", f"{place_of(request)[0]}: {why}, the machine is given back")
 
     # ------------------------------------------------------------------------ Ready, Unmet, the end
@@ -287,9 +288,8 @@ class _Look:
         if not needs_pods(request) or verdict(request) is not None:
             return True
         due_at = phase_since(request, self._snapshot) + TAKING_SECONDS
-        is_due = self._snapshot.now >= due_at and not is_paused(
-            self._snapshot.pools.get(request.spec.pool), self._settings
-        )
+        pool = self._snapshot.pools.get(request.spec.pool)
+        is_due = self._snapshot.now >= due_at and not is_paused(pool, self._settings)
         event = judged(request, self._snapshot, is_due=is_due)
         if event is not None:
             self._write(request, replace(request.status, events=with_events(request.status.events, event)))
