@@ -16,17 +16,19 @@ from typing import Final
 from msgspec import Struct
 
 from growth.model.decision import Note
+from growth.model.instant import format_instant
 from growth.model.offering import Offering
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.nodes_up.demand import Demand
 from growth.plan.nodes_up.survey import Survey
 from growth.plan.nodes_up.waiting import Wait
-from growth.plan.world.limits import Allowance
+from growth.plan.world.limits import Allowance, Member, members
 from growth.plan.world.market import struck_out
 from growth.plan.world.orders import Purchases
 from growth.plan.world.pools import offerings_of, why_not_buying
 from growth.plan.world.turn import about, cut
+from growth.solver.purchase.answer import LIMIT_REACHED
 from growth.solver.purchase.problem import Choice, PlacementProblem, PlacementSolution, PlannedNode, Room
 
 _LONGEST_MESSAGE: Final = 1000
@@ -200,14 +202,27 @@ def _of_unplaced(
 ) -> tuple[Note, ...]:
     notes = []
     asides = {name: why_less(name, found, snapshot, settings) for name in snapshot.pools}
+    silent = [each for each in members(snapshot) if each.may_come_until is not None] if dealt.unplaced else []
     for demand, reasons in dealt.unplaced:
         more = tuple(asides[name] for name in demand.pools if asides.get(name))
+        more += _of_silent_orders(demand, reasons, silent)
         message = cut("no place for this pod: " + "; ".join(reasons + more), _LONGEST_MESSAGE)
         notes.append(Note(demand.about, "Unplaced", message, "Warning"))
         before, now = found.waits.get(demand.name), waits[demand.name]
         if now.is_backed_off and not (before is not None and before.is_backed_off):
             notes.append(Note(demand.about, "BackOff", _back_off(now), "Warning"))
     return tuple(notes)
+
+
+def _of_silent_orders(demand: Demand, reasons: Iterable[str], silent: Iterable[Member]) -> tuple[str, ...]:
+    """Somebody who sees fewer nodes than a limit allows asks what else counts."""
+    limited = [each for each in reasons if LIMIT_REACHED in each]
+    is_of_all = any("limits of the settings" in each for each in limited)
+    counted = [each for each in silent if is_of_all or each.pool in demand.pools] if limited else []
+    if not counted:
+        return ()
+    until = format_instant(max(each.may_come_until or 0.0 for each in counted))
+    return (f"orders without an answer count, since machines may still come: {len(counted)}, until {until}",)
 
 
 def _of_short_buffers(dealt: Dealt) -> tuple[Note, ...]:

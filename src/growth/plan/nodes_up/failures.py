@@ -7,7 +7,9 @@ by provisioning and scale-up. Read off the records, so that a restart forgets no
 | Provisioning or Ready, newer | the provider has some again: it is over |
 
 The first strike lasts the setting's seconds, after orders without an answer twice that, since a machine may still
-come; each further one lasts twice as long as the one before, up to the longest.
+come; each further one lasts twice as long as the one before, up to the longest. Where such orders leave less under a
+limit than they are themselves, it lasts a minute longer than they count: when the limit is free again it is the turn
+of others, else the same would be ordered, and count, for ever.
 Several refusals in one strike are one. An Unmet record is kept as long again as it lasted, so that the next one knows.
 
 Machines that came in vain are counted for each pool (`plan/world/trials`). A class of pods that goes on missing, while
@@ -32,6 +34,7 @@ from growth.model.node import STARTUP_TAINT, Node
 from growth.model.noderequest import (
     ACCEPTED,
     DEPROVISIONING,
+    PENDING,
     PROVISIONING,
     READY,
     UNANSWERED,
@@ -50,10 +53,11 @@ from growth.plan.buffers.placement import BufferPlacement
 from growth.plan.buffers.virtual_pods import planned_entries
 from growth.plan.nodes_up.demand import Demand, gang_wait_seconds
 from growth.plan.world.capacity import assignments
+from growth.plan.world.limits import allowances_now, headroom, may_come_until
 from growth.plan.world.market import unmet_until
 from growth.plan.world.nodes import is_initialised, readiness_wait_seconds, working_pods
 from growth.plan.world.orders import NOT_USED_EVENT, USED_EVENT, needs_pods, verdict
-from growth.plan.world.pools import OfferingKey
+from growth.plan.world.pools import OfferingKey, by_key
 from growth.plan.world.trials import (
     FAILURES_BEFORE_PAUSE,
     MEMORY_SECONDS,
@@ -191,6 +195,7 @@ _RETRY_LONGEST_SECONDS: Final = 60.0
 _SILENCE_SECONDS: Final = 30.0  # so long nobody is told
 STARTED_ANEW: Final = "growth was started anew, and may have ordered it before"
 _MOST_UNANSWERED: Final = 3  # then another offering is tried
+_TURN_SECONDS: Final = 60.0  # others have it to themselves, when a limit is free again
 
 
 class Retry(Struct, frozen=True):
@@ -235,11 +240,25 @@ def unmet(
     now, place = snapshot.now, place_of(request)
     recorded = snapshot.requests.get(request.name, request)
     strike, may_come = strikes(snapshot.requests.values()).get(place), bool(recorded.unanswered)
-    until = format_instant(struck_until(strike, now, settings, may_come=may_come))
+    ends_at = struck_until(strike, now, settings, may_come=may_come)
+    if may_come and _crowds_out(place, recorded, snapshot, settings):
+        ends_at = max(ends_at, may_come_until(recorded) + _TURN_SECONDS)
+    until = format_instant(ends_at)
     status = with_request_phase(request.status, UNMET, now, life_event(now, "nodeRequestFailed", reason))
     message = f"{place[0]} in {place[1]} cannot be had now, struck out until {until}: {reason}"
     notes = tuple(Note(each, "Unmet", message, "Warning") for each in concerned(request, snapshot))
     return WriteNodeRequestStatus(seen(request), replace(status, expires_at=until)), notes
+
+
+def _crowds_out(place: OfferingKey, request: NodeRequest, snapshot: Snapshot, settings: Settings) -> bool:
+    """Could what still counts of this offering, because it may come, be had of another one if it did not count?"""
+    offering, pool = by_key(snapshot.offerings).get(place), request.spec.pool
+    silent = (each for each in snapshot.requests.values() if each.unanswered and place_of(each) == place)
+    count = sum(each.phase in (PENDING, UNMET) and snapshot.now < may_come_until(each) for each in silent)
+    covering = (each for each in allowances_now(snapshot, settings) if each.covers(pool, place[0]))
+    return offering is not None and any(
+        headroom(each, offering.allocatable, offering.price_per_hour) < count for each in covering
+    )
 
 
 def concerned(request: NodeRequest, snapshot: Snapshot) -> tuple[About, ...]:

@@ -3,7 +3,7 @@ now and what there is to give. Nothing is ordered here.
 
 | tried now | |
 | --- | --- |
-| machines that `min` keeps warm | first, without the solver; those of a type that has just failed after pods |
+| machines that `min` keeps warm | first, without the solver; of a type that just failed, after pods that are tried |
 | pods whose time has come | once no more arrive, or the window of their batch closes; until then nothing is looked at |
 | virtual pods of buffers | only while no pod is tried, once their number has been quiet for a moment |
 
@@ -208,7 +208,12 @@ def _with_pods(found: Survey, snapshot: Snapshot, ledger: Ledger, settings: Sett
         market=market,
         demands=asked.wanted,
         problems=asked.problems,
-        again_at=sooner(found.again_at, market.reopens_at, *ledger.orders.closed_pools(now).values()),
+        again_at=sooner(
+            found.again_at,
+            market.reopens_at,
+            *ledger.orders.closed_pools(now).values(),
+            *(each.may_come_until for each in present),
+        ),
     )
     has_waiters = any(demand.name in found.waits for demand in found.demands)
     looks = has_waiters and now - ledger.looked_at >= settings.batch_longest_seconds

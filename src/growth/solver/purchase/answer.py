@@ -142,6 +142,7 @@ class Dealer:
 # ---------------------------------------------------------------------------------------- no place
 
 
+LIMIT_REACHED = "limit reached"
 _FITS_ALONE = "it would fit there alone, but no place was found beside the other pods of the plan"
 
 
@@ -274,7 +275,7 @@ class Refusals:
             return self._around.get((demand, self._alike[choice]), _FITS_ALONE)
         limits = zip(layout.limit_name, layout.limit_use[:, choice], self._bins.limit_left, strict=True)
         reached = [name for name, use, left in limits if use > left + 1e-9]
-        return f"limit reached: {', '.join(reached)}"
+        return f"{LIMIT_REACHED}: {', '.join(reached)}"
 
 
 def _with_daemons(refused: RefusedNodes, choice: Choice) -> str:
