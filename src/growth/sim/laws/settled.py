@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
 from growth.controllers.growth import Growth
 from growth.model.api import FINALIZER
 from growth.model.node import POOL_LABEL, SCALE_DOWN_AT, SCALE_DOWN_TAINT, STARTUP_TAINT, Node
+from growth.model.nodepool import DEFAULT_POOL
 from growth.model.pod import Pod, PodShape
 from growth.model.resources import PODS, Resources, sum_resources
 from growth.plan.nodes_down.attempts import IRREVOCABLE
@@ -68,16 +69,23 @@ def pods_without_a_place(witness: Witness, expected: Mapping[str, int]) -> Itera
 
 
 def _can_be_hosted(witness: Witness, pod: Pod, stuck: set[str]) -> bool:
-    pool = pod.shape.node_selector.get(POOL_LABEL, "")
+    pool = pod.shape.node_selector.get(POOL_LABEL, DEFAULT_POOL)
     return pool not in stuck and (bool(pod.node_name) or not _is_full_for(witness, pool, pod.shape.requests))
 
 
+def _limits(choices: Iterable[Json]) -> dict[str, float]:
+    return {each["name"].lower(): each.get("max", math.inf) for each in choices}
+
+
 def _is_full_for(witness: Witness, pool: str, requests: Resources) -> bool:
-    """It has as many machines as it may have, and none of its nodes has room: whoever came first stays there."""
+    """It has as many machines as it may have of what is large enough, and none of its nodes has room: whoever came
+    first stays there.
+    """
     stored = witness.cluster.store.read(POOL, pool)
     types = Counter(server.server_type.lower() for server in witness.servers_of(pool))
     choices = [] if stored is None else stored["spec"]["serverTypes"]
-    if not choices or any(types[each["name"].lower()] < each.get("max", math.inf) for each in choices):
+    large = {each.server_type.lower() for each in witness.sold if requests.fits_in(each.allocatable)}
+    if not choices or any(types[name] < most for name, most in _limits(choices).items() if name in large):
         return False
     return not any((requests + _ONE_POD).fits_in(_free_on(witness, node)) for node in _nodes_of(witness, pool))
 

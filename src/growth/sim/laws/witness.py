@@ -298,11 +298,13 @@ class Witness:
         return server.labels.get(CLUSTER_LABEL) != self.cluster_id and POOL_LABEL not in server.template.labels
 
     def _is_closed(self, name: str) -> bool:
-        """Was it never opened to pods? Who registers a node closes it, and writes the digest of its template."""
+        """Was it never opened to pods? Who registers a node closes it, and writes the digest of its template. Where a
+        user erased the record, the start-up taint tells.
+        """
         request, node = self.cluster.store.read(REQUEST, name), self.node(name)
-        if request is None or (request.get("status") or {}).get("phase") == "Ready" or node is None:
+        if node is None or (request is not None and (request.get("status") or {}).get("phase") == "Ready"):
             return False
-        return node.is_starting or TEMPLATE not in node.annotations
+        return node.is_starting or (request is not None and TEMPLATE not in node.annotations)
 
     def servers_of(self, pool: str) -> list[Server]:
         return [server for server in self.our_servers() if server.template.labels.get(POOL_LABEL) == pool]

@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable
 from typing import Final
 
+from growth.model.instant import parse_instant
 from growth.model.node import POOL_LABEL, SCALE_DOWN_TAINT, STARTUP_TAINT, Node
 from growth.model.pod import Pod
 from growth.model.resources import PODS, Resources, sum_resources
@@ -18,7 +19,8 @@ from growth.plan.world.machines import DELETED, DRAINING, NOT_READY
 from growth.sim.agents.volumes import BIND_COMPLETED, CLAIM, VOLUME
 from growth.sim.apiserver.kinds import NODE, POD, Json
 from growth.sim.apiserver.store import Write
-from growth.sim.laws.memory import Call, must_stay
+from growth.sim.clock import START_OF_TIME
+from growth.sim.laws.memory import Call, Emptied, must_stay
 from growth.sim.laws.warm_pools import WARM_POOLS
 from growth.sim.laws.witness import GROWTH, REMOVAL, Complaint, Witness
 from growth.solver.rules.taints import tolerates
@@ -320,12 +322,17 @@ def _why_too_many(witness: Witness, pool: str, budget: Json) -> Complaint:
         for name, each in witness.emptied.items()
         if each.pool == pool
         and each.reason in BUDGETED
-        and (each.at > since or (store.get(REMOVAL, name) is not None and store.get(NODE, name) is not None))
+        and (each.at > since or (_is_emptied_still(store.read(REMOVAL, name), each) and store.get(NODE, name)))
     ]
     nodes = witness.most_nodes(pool, CHOSEN_SECONDS)
     most = max(1, nodes * int(text.removesuffix("%")) // 100) if text.endswith("%") else int(text)
     wrong = f"{len(emptied)} nodes of pool {pool} are emptied, {text} may be: {', '.join(emptied)}"
     return wrong if len(emptied) > most else None
+
+
+def _is_emptied_still(removal: Json | None, emptied: Emptied) -> bool:
+    """For this removal, that is: a node whose removal failed has been empty since, and disturbs nobody."""
+    return removal is not None and parse_instant(removal["metadata"]["creationTimestamp"]) - START_OF_TIME <= emptied.at
 
 
 def _ended_by_growth(write: Write) -> Json | None:
