@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from growth.model.api import LifeEvent
 from growth.model.instant import format_instant
+from growth.model.nodepool import PoolLimits
 from growth.model.noderequest import UNANSWERED
 from growth.model.resources import Resources
 from growth.model.settings import Settings
@@ -103,3 +104,12 @@ def test_an_offering_that_is_tried_again_is_not_held_up_by_an_order_that_nobody_
     opened = market.open_market(snapshot, ["default"], (PLAIN,), {place: NOW - 1}, Settings())
     assert opened.probations == {place: left}
     assert opened.reopens_at == wakes_at
+
+
+def test_what_is_tried_again_is_taken_last_where_a_limit_has_room_for_no_more_than_that() -> None:
+    """An order without an answer would use it up, and count for ten minutes."""
+    for limits, priority in ((PoolLimits(nodes=1), -10_000), (PoolLimits(nodes=2), 0), (PoolLimits(), 0)):
+        snapshot = world((), [pool("default", "plain", limits=limits)], [PLAIN])
+        struck_at = {("sim-plain", "fsn1"): NOW - 1}
+        (choice,) = market.open_market(snapshot, ["default"], (PLAIN,), struck_at, Settings()).choices
+        assert choice.type_priority == priority

@@ -4,7 +4,8 @@ solver, for the machines that `min` keeps warm, by the buffers' status and pool 
 Struck out: what is Unmet anywhere, for every pool; what the provider says is out of stock; pools that are paused or
 going; what goes on failing in a pool (`plan/world/trials`); while many nodes fail, whatever no pod waits for
 (`plan/world/brake`). An offering whose Unmet has just expired is on probation:
-one order at a time, until one of them is accepted.
+one order at a time, until one of them is accepted; where a limit has room for no more than those that are, they are
+taken after all others, since an order without an answer counts.
 
 A machine may turn out smaller than its catalogue says: what the smallest of its offering's nodes lacks is taken off for
 later plans. Only nodes that are growth's speak for an offering, for a day after they were last seen. A sick one does
@@ -36,7 +37,7 @@ from growth.model.resources import NOTHING, Resources
 from growth.model.settings import Settings
 from growth.model.snapshot import DaemonSet, Snapshot, VolumeWorld
 from growth.plan.world.brake import Brake
-from growth.plan.world.limits import Allowance, headroom
+from growth.plan.world.limits import Allowance, allowances_now, headroom
 from growth.plan.world.pools import (
     OfferingKey,
     PoolMatch,
@@ -117,6 +118,8 @@ def open_market(
     now, trusted, brake = snapshot.now, standings(snapshot), Brake(snapshot)
     struck = struck_out(snapshot.requests.values(), snapshot.now, settings.unmet_seconds)
     promised, choices = by_key(snapshot.offerings), list[Choice]()
+    probations = {place: _orders_left(place, snapshot) for place in sorted(struck_at) if place not in struck}
+    limits = allowances_now(snapshot, settings) if probations else ()
     for pool in (snapshot.pools[name] for name in sorted(pools)):
         if not why_not_buying(pool, settings.is_paused):
             listed = (each for each in offerings_of(pool, offerings) if each.is_available)
@@ -124,9 +127,11 @@ def open_market(
             for each in listed:
                 place = (each.name, each.location)
                 if place not in struck and not standing.is_closed(place, now):
-                    choice = _choice(pool, each, snapshot.daemon_sets, standing.demotion(place, now))
+                    rooms = _rooms_under(limits, pool.name, each, each.allocatable) if place in probations else ()
+                    is_gamble = any(left <= len(probations) for left in rooms)
+                    demotion = max(standing.demotion(place, now), int(is_gamble))
+                    choice = _choice(pool, each, snapshot.daemon_sets, demotion)
                     choices.append(_as_counted(choice, promised.get(place, each)))
-    probations = {place: _orders_left(place, snapshot) for place in sorted(struck_at) if place not in struck}
     probes = {
         (each.pool, place): _probes_left(each.pool, place, snapshot)
         for each in choices
@@ -197,23 +202,16 @@ def struck_since(
 def limits_for(market: Market, allowances: Iterable[Allowance], most_nodes: int | None) -> tuple[Limit, ...]:
     """The limits in the solver's words, those left out that so few nodes cannot reach."""
     limits = [_limit(allowance, market.choices) for allowance in allowances]
-    for (name, location), orders in market.probations.items():
+    tried = [("", *each, "is being tried again, one order at a time") for each in market.probations.items()]
+    for (pool, place), left in market.probes.items():
+        tried.append((pool, place, left, f"has failed in NodePool {pool}, one at a time"))
+    for pool, place, left, told in tried:
         covered = tuple(
             index
             for index, each in enumerate(market.choices)
-            if (each.offering.name, each.offering.location) == (name, location)
+            if pool in ("", each.pool) and (each.offering.name, each.offering.location) == place
         )
-        told = f"{name} in {location} is being tried again, one order at a time"
-        limits.append(Limit(told, covered, nodes=orders, is_step=orders > 0))
-    for (pool, (name, location)), orders in market.probes.items():
-        probed = (pool, name, location)
-        covered = tuple(
-            index
-            for index, each in enumerate(market.choices)
-            if (each.pool, each.offering.name, each.offering.location) == probed
-        )
-        told = f"{name} in {location} has failed in NodePool {pool}, one at a time"
-        limits.append(Limit(told, covered, nodes=orders, is_step=orders > 0))
+        limits.append(Limit(f"{place[0]} in {place[1]} {told}", covered, nodes=left, is_step=left > 0))
     return tuple(limit for limit in limits if limit.choices and not _is_out_of_reach(limit, most_nodes))
 
 
@@ -237,15 +235,17 @@ def orders_possible(market: Market, allowances: tuple[Allowance, ...]) -> dict[s
     found = {}
     for choice in market.choices:
         offering = choice.offering
-        rooms = [
-            headroom(each, choice.amounts, offering.price_per_hour)
-            for each in allowances
-            if each.covers(choice.pool, offering.name)
-        ]
+        rooms = _rooms_under(allowances, choice.pool, offering, choice.amounts)
         place = (offering.name, offering.location)
         rooms += [market.probations.get(place, 1000), market.probes.get((choice.pool, place), 1000)]
         found[f"{choice.pool} {offering.name} {offering.location}"] = min(rooms)
     return found
+
+
+def _rooms_under(allowances: Iterable[Allowance], pool: str, offering: Offering, amounts: Resources) -> list[int]:
+    """How many more of it each limit has room for."""
+    covering = (each for each in allowances if each.covers(pool, offering.name))
+    return [headroom(each, amounts, offering.price_per_hour) for each in covering]
 
 
 # ------------------------------------------------------------------------ what experience has shown
