@@ -66,7 +66,7 @@ PLACES: Final = {
     "left_to_pods": "growth.plan.buffers.placement:left_to_pods",
     "lease_is_free": "growth.kube.election:Election._is_free",
     "mark_idle": "growth.plan.nodes_down.scale_down:_Look._mark_idle",
-    "may_be_taken_back": "growth.plan.nodes_down.removal:_may_be_taken_back",
+    "may_be_taken_back": "growth.plan.nodes_down.removal:may_be_taken_back",
     "may_come": "growth.plan.nodes_up.provisioning:may_come_until",
     "members": "growth.plan.nodes_up.survey:members",
     "orphans": "growth.plan.nodes_down.orphans:is_alone",

@@ -55,4 +55,8 @@ def test_nodes_on_their_way_that_were_ready_but_never_opened_to_pods_do_not_hold
 
 def test_of_nodes_that_are_not_on_their_way_it_matters_only_that_they_were_ready() -> None:
     assert is_braked(is_closed=True, phase="Ready")
-    assert is_braked(is_closed=True, phase="")
+    assert is_braked(is_closed=False, phase="")
+
+
+def test_where_the_record_was_erased_the_start_up_taint_tells() -> None:
+    assert not is_braked(is_closed=True, phase="")
