@@ -91,6 +91,14 @@ def test_the_oldest_node_is_replaced_first_and_its_successor_is_bought_before_it
     }
 
 
+def test_a_node_with_a_pod_that_must_not_be_disrupted_is_passed_over_and_holds_up_no_other() -> None:
+    snapshot = cluster(3)
+    kept = bound(pod("kept", 0.1, 100, annotations={"growth.dev/do-not-disrupt": "true"}), "n0")
+    pods = {**snapshot.pods_by_node, "n0": (*snapshot.pods_by_node["n0"], kept)}
+    (spec,) = orders(decide(replace(snapshot, pods_by_node=pods)).actions)
+    assert spec.replaces == ("n1",)
+
+
 def test_while_the_successor_comes_no_other_is_begun_beyond_the_budget() -> None:
     snapshot = cluster(3, requests=[renewing("Provisioning")])
     assert decide(snapshot).actions == ()

@@ -205,3 +205,16 @@ def test_the_marks_on_nodes_that_a_pool_leaves_alone_are_taken_off() -> None:
     (action,) = plan(with_nodes(idle(), marked("default-pool-2"), pools=[going])).actions
     assert isinstance(action, UnmarkScaleDown)
     assert action.node.name == "default-pool-2"
+
+
+def test_what_is_left_of_a_node_without_a_machine_is_handed_over_without_a_mark() -> None:
+    """When it is Ready again it is a stranger's, and nobody could take growth's mark off it."""
+    others = [idle(f"default-pool-{number:02d}") for number in range(20)]
+    works = [bound(pod(f"p-{each.name}"), each.name) for each in others]
+    machines = [machine(each.name, SMALL) for each in others]
+    gone = with_nodes(*others, ill(seconds=1000), pods=works, machines=machines)
+    (action,) = plan(gone, KNOWN).actions
+    assert isinstance(action, CreateNodeRemovalRequest)
+    assert (action.node.name, action.spec.machine_id, action.spec.reason) == (NAME, "", "Unhealthy")
+    there = with_nodes(*others, ill(seconds=1000), pods=works, machines=[*machines, machine(NAME, SMALL)])
+    assert names(plan(there, KNOWN), MarkScaleDown) == [NAME]

@@ -10,6 +10,7 @@ then lets them go.
 | nothing need be bought, or what was bought is Ready | MarkScaleDown, due at once: scale-down hands it to removal |
 | nothing can be bought | nothing: it stays as it is, and is asked about again later |
 | bought machines never came | it is asked about again |
+| a pod on it must not be disrupted | nothing: what is bought would stand empty, and others would wait for it |
 
 Empty nodes, dead ones and those of pools that go are scale-down's own. Why a mark of renewal is scale-down's to hand
 over: `plan/world/marks`."""
@@ -35,7 +36,7 @@ from growth.plan.nodes_down.exchange import RENEWAL, ExchangeQuestion, ask, orde
 from growth.plan.world.brake import Brake, why_braked
 from growth.plan.world.machines import DRIFTED, EXPIRED
 from growth.plan.world.marks import SCALE_DOWN, mark_node
-from growth.plan.world.nodes import is_ours, is_paused, state_of, working_pods
+from growth.plan.world.nodes import is_ours, is_paused, is_protected_pod, state_of, working_pods
 from growth.plan.world.orders import Orders, settle_order
 from growth.plan.world.swaps import changes_at, has_known_digest, swaps, template_digest, why_replaced
 from growth.plan.world.turn import Turn, about, retry_at, seen_in_any_version
@@ -120,7 +121,8 @@ def _must_go(node: Node, snapshot: Snapshot, settings: Settings) -> bool:
     pool = snapshot.pools.get(node.pool)
     if pool is None or pool.deleted_at is not None or is_paused(pool, settings) or not is_ours(node, snapshot):
         return False
-    if not state_of(node.name, snapshot).is_free or not working_pods(snapshot, node.name):
+    pods = working_pods(snapshot, node.name)
+    if not state_of(node.name, snapshot).is_free or not pods or any(map(is_protected_pod, pods)):
         return False
     return why_replaced(node, pool, snapshot, settings) in (EXPIRED, DRIFTED)
 

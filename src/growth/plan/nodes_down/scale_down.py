@@ -12,6 +12,7 @@ deletes anything.
 | too old, or its pool's template has changed | the same if empty; with pods on it renewal marks it | `_begin_going` |
 | ... and empty, but `min` needs it | when another serves; if none can be had, one at a time | `_awaits_another` |
 | ... and empty, but a buffer needs it | within the budgets | `_is_reserve` |
+| idle or to go, and nothing but the node says that it is growth's | handed over unmarked | `_mark_or_hand_over` |
 | marked, and its pool is deleted but leaves its nodes | UnmarkScaleDown | `_why_stay` |
 
 A node that must go (the rows with `_begin_going`) goes with its pods, and removal evicts them. While the brake holds
@@ -37,7 +38,16 @@ from growth.plan.buffers.placement import BufferPlacement, look_seconds, place_b
 from growth.plan.nodes_down.budgets import Recent, disruptions_left, with_moment
 from growth.plan.world import nodes
 from growth.plan.world.brake import Brake
-from growth.plan.world.machines import DRIFTED, EXPIRED, LOOK_AGAIN_SECONDS, POOL_DELETED, UNHEALTHY, removal_of_node
+from growth.plan.world.machines import (
+    DRIFTED,
+    EMPTY,
+    EXPIRED,
+    LOOK_AGAIN_SECONDS,
+    POOL_DELETED,
+    UNHEALTHY,
+    is_left_over,
+    removal_of_node,
+)
 from growth.plan.world.marks import (
     CONSOLIDATION,
     SCALE_DOWN,
@@ -214,7 +224,7 @@ class _Look:
             return
         if is_renewed and (self._awaits_another(node, pool) or self._is_reserve(node, pool, kind)):
             return
-        self._mark(node, 0.0, f"it goes: {_MUST_GO[reason].format(pool=pool.name)}")
+        self._mark_or_hand_over(node, reason, 0.0, f"it goes: {_MUST_GO[reason].format(pool=pool.name)}")
 
     def _awaits_another(self, node: Node, pool: NodePool) -> bool:
         """Where `min` needs it, scale-up has another made first. Where none can be had in time it goes all the same,
@@ -270,7 +280,7 @@ class _Look:
             self._turn.wake(hour_at)
         elif not self._is_wanted(node, pool):
             self._staying[kind] = self._staying.get(kind, 0) - int(node.is_ready)
-            self._mark(node, delay_seconds(pool, self._settings))
+            self._mark_or_hand_over(node, EMPTY, delay_seconds(pool, self._settings))
 
     def _is_wanted(self, node: Node, pool: NodePool) -> bool:
         if not nodes.would_take(node, self._snapshot, self._shapes):
@@ -290,6 +300,15 @@ class _Look:
         self._turn.wake(changes_at(node, pool, self._snapshot, self._settings))
         reason = why_replaced(node, pool, self._snapshot, self._settings)
         return "" if reason == UNHEALTHY and self._brake.why_held(node) else reason
+
+    def _mark_or_hand_over(self, node: Node, reason: str, delay: float, why: str = "") -> None:
+        """What is left of a node takes no pods. A mark would say nothing, and nobody could take it off once a stranger
+        turned out to be there.
+        """
+        if is_left_over(node, self._snapshot):
+            self._hand_over(node, reason)
+        else:
+            self._mark(node, delay, why)
 
     def _mark(self, node: Node, delay: float, why: str = "") -> None:
         text = why or f"not needed; goes in {delay:.0f} s unless pods come"

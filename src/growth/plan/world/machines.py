@@ -286,6 +286,14 @@ def pool_of_removal(removal: NodeRemovalRequest, snapshot: Snapshot) -> str:
     return removal.spec.pool if node is None or not node.pool else node.pool
 
 
+def is_left_over(node: Node, snapshot: Snapshot) -> bool:
+    """Does nothing but the node itself say that it is growth's? When it is Ready again it is a stranger's."""
+    request = snapshot.requests.get(node.name)
+    has_record = request is not None and _has_machine(request, node)
+    has_machine = snapshot.machines_at is None or machine_of(node, snapshot.machines) is not None
+    return not (node.is_ready or has_record or has_machine)
+
+
 def removal_of_node(node: Node, snapshot: Snapshot, reason: str) -> CreateNodeRemovalRequest | None:
     """None: which machine it is, is not known yet. A node whose machine is surely gone is removed without one."""
     request = snapshot.requests.get(node.name)
