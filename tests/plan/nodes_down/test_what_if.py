@@ -17,7 +17,7 @@ from growth.plan.nodes_down import what_if
 from growth.plan.nodes_down.what_if import Emptying
 from growth.plan.world.marks import CONSOLIDATION_TAINT
 from growth.solver.existing.what_if import WhatIf
-from tests.plan.builders import NOW, node
+from tests.plan.builders import NOW, node, pod
 from tests.plan.nodes_down.test_consolidation import (
     KNOWN,
     SETTINGS,
@@ -236,3 +236,11 @@ def test_a_look_by_somebody_who_remembers_the_last_one_decides_as_one_who_does_n
         look, anew = plan(snapshot, remembering), plan(replace(snapshot, memo=Memo()), forgetful)
         assert (look.actions, look.notes, look.again_at) == (anew.actions, anew.notes, anew.again_at)
         remembering, forgetful = look.ledger, anew.ledger
+
+
+def test_room_that_a_pod_of_an_absent_scheduler_holds_is_free_after_two_minutes_though_nothing_else_changed() -> None:
+    waits = pod("waits", 2.5, scheduler_name="nobody", unschedulable_at=None, created_at=NOW - 60)
+    snapshot = cluster(nodes("a", "b"), [works("p", "a"), works("q", "b"), waits])
+    assert Emptying(snapshot, SETTINGS, 0.0).why_stays(snapshot.nodes["a"]) is not None
+    later = replace(snapshot, now=NOW + 61)
+    assert Emptying(later, SETTINGS, 0.0).why_stays(snapshot.nodes["a"]) is None

@@ -64,7 +64,14 @@ class Emptying:
 
     def _waiting_count(self) -> str:
         """How many of the pods that wait hold room: time alone makes them fewer. Equal numbers are the same object."""
-        return intern(str(sum(holds_room(pod, self._snapshot, self._settings) for pod in self._snapshot.waiting_pods)))
+        snapshot, settings = self._snapshot, self._settings
+
+        def count() -> str:
+            return intern(str(sum(holds_room(pod, snapshot, settings) for pod in snapshot.waiting_pods)))
+
+        return snapshot.memo.recall_now(
+            "pods that hold room", snapshot.now, (snapshot.waiting_pods, settings), count, 1
+        )
 
     def _made(self) -> _Index:
         snapshot, holdings = self._snapshot, tuple(_holdings(self._snapshot, self._settings))
