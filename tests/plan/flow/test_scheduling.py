@@ -19,6 +19,7 @@ from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.flow import scheduling
 from growth.plan.flow.keeper import Keeper
+from growth.plan.flow.queue import Backoff, after_failure
 from growth.plan.flow.scheduling import Ledger, settle
 from growth.plan.nodes_up import joining
 from tests.plan.builders import NOW, amounts, bound, node, offering, pool, request, world
@@ -291,6 +292,12 @@ def test_a_pod_in_its_back_off_is_tried_with_a_younger_one_once_there_is_room() 
     assert ledger.backoffs["uid-old"].until > NOW
     young = pod("young", 4, created_at=NOW, host_ports=(HostPort(80),))
     assert sent(plan(world([old, young], nodes=TWO[:1], now=NOW + 0.1), ledger)) == {"old": "n1"}
+
+
+@pytest.mark.parametrize(("failures", "seconds"), [(0, 1.0), (2, 4.0), (4, 10.0), (5000, 10.0)])
+def test_a_pod_that_failed_thousands_of_times_is_tried_every_ten_seconds(failures: int, seconds: float) -> None:
+    found = after_failure(Backoff(failures), NOW, 0)
+    assert (found.failures, found.until) == (failures + 1, NOW + seconds)
 
 
 def test_rounds_without_an_answer_are_followed_by_smaller_ones_that_tell_everything() -> None:

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from growth.controllers.act.failures import outcome_of
 from growth.controllers.act.gate import Gate
 from growth.controllers.act.join_tokens import Mint, why_not_minted
 from growth.controllers.act.looks import read_live
@@ -46,6 +47,7 @@ Json = dict[str, Any]
 
 _CREATE_ATTEMPTS = 5
 _ID_DIGITS = 12
+_REFUSED_SECONDS = 30.0
 _LIVE_LOOKS = 5  # of the pods of one order
 DELETE_LEAVES_SECONDS = 1.0  # after the look at the pods: one that came later would die with the machine
 
@@ -249,8 +251,14 @@ async def finish_removal(tools: Tools, action: act.FinishRemoval) -> Outcome:
     closed = await tools.gate.why_not_finish(action)
     if closed is not None and not isinstance(closed, Accepted):
         return closed
+    outcome = await outcome_of(_finish(tools, action, is_ours=closed is None))
+    # the API server's no is nobody's word about the machine
+    return TryLater(outcome.reason, _REFUSED_SECONDS) if isinstance(outcome, Refused) else outcome
+
+
+async def _finish(tools: Tools, action: act.FinishRemoval, *, is_ours: bool) -> Outcome:
     try:
-        if action.node_uid and closed is None:  # else a stranger has the name of our node, and stays
+        if action.node_uid and is_ours:  # else a stranger has the name of our node, and stays
             await tools.client.delete(NODES, action.node_name, uid=action.node_uid)
             tools.caches.forgot(NODES, action.node_name)
     except NotFound:

@@ -182,9 +182,9 @@ def gang_needs(queue: Queue, snapshot: Snapshot, assigned: Assignments) -> dict[
 
 
 def after_failure(before: Backoff | None, now: float, changes: int) -> Backoff:
-    """Twice as long with every failure."""
+    """Twice as long with every failure. A pod that nothing fits may fail thousands of times."""
     known = before or Backoff()
-    seconds = min(LONGEST_BACKOFF_SECONDS, 2.0**known.failures)
+    seconds = min(LONGEST_BACKOFF_SECONDS, 2.0 ** min(10, known.failures))
     return Backoff(known.failures + 1, now + seconds, changes, known.message, known.told_at)
 
 

@@ -78,7 +78,7 @@ DRAINING: Final = (NOT_READY, DELETED, POOL_DELETED, EXPIRED, DRIFTED, UNHEALTHY
 LOOK_AGAIN_SECONDS: Final = 15.0
 LIST_LAG_SECONDS: Final = 10.0  # a list this much younger than an event shows what the event did
 _NAMELESS_LAG_SECONDS: Final = 60.0  # without an id only the list can tell
-_EMPTY_SECONDS: Final = 900.0  # so long nodes that only say that they are growth's speak against an empty list
+_EMPTY_SECONDS: Final = 600.0  # so long nodes that only say that they are growth's speak against an empty list
 _STAMP_SECONDS: Final = 1.0  # stamps in a status are cut to the second
 
 POOL_NAME_LENGTH: Final = 40  # of a pool's name that goes into the names of its machines
