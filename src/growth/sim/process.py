@@ -146,8 +146,9 @@ class GrowthProcess:
 
     @property
     def failures(self) -> list[tuple[str, BaseException]]:
-        """Tasks of growth that ended with an exception: none ever should."""
-        return [*self.runtime.failures, *self.growth.supervisor.failures]
+        """Tasks of growth that ended with an exception, and decisions that failed: none ever should."""
+        decisions = [] if self.growth.loop is None else self.growth.loop.failures.items()
+        return [*self.runtime.failures, *self.growth.supervisor.failures, *decisions]
 
     def start(self) -> GrowthProcess:
         if self.election is not None:

@@ -6,6 +6,7 @@ import logging
 import os
 import subprocess
 import sys
+from typing import Any
 
 import msgspec
 import pytest
@@ -15,7 +16,7 @@ from growth.sim.faults.faults import FAULTS
 from growth.sim.stories.behaviours import BEHAVIOURS
 from growth.sim.stories.simulation import CALM, Wish, deaths, die_at, differences, reference, simulate
 from tests.sim.mutants import MUTANTS, PAGE, WITHOUT_A_BUG, laws, page, replay
-from tests.sim.planting import PLACES, find
+from tests.sim.planting import PLACES, find, replaced, rows_with
 
 A_FEW_SEEDS = [str(seed) for seed in range(6)]
 ONCE_FAILED = [  # and 196, below
@@ -126,3 +127,12 @@ def test_another_ending_is_noticed() -> None:
         "bought: too many ['default CX33'], too few []",
         "bound: too many ['surprise'], too few []",
     ]
+
+
+def test_a_decision_that_fails_is_told_although_the_others_go_on() -> None:
+    def fail(*_: Any) -> Any:
+        raise OverflowError("a number left its range")
+
+    with replaced(rows=rows_with("orphans", fail)):
+        report = simulate("failing", wish=Wish(("come and go",), ()))
+    assert {each.law for each in report.violations} == {"no task fails"}

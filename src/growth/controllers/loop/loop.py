@@ -109,6 +109,7 @@ class Loop:
         self._under_way: set[tuple[str, str]] = set()
         self._keepers: dict[str, Servant] = {}  # by the name of their row
         self.turned_at = runtime.monotonic()  # when something of it last came to an end
+        self.failures: dict[str, Exception] = {}  # by row, the latest: there should never be one
         self.solver_silences = 0  # questions in a row that the solver did not answer in time
         self._silent_at = -math.inf  # when the last of them was given up
         self.clock_went_back = 0  # how often: all ledgers then began anew
@@ -189,12 +190,16 @@ class Loop:
         began_at = self.runtime.monotonic()
         try:
             await self._look(memory)
-        except Exception:
+        except Exception as error:
             log.exception("a decision failed", row=memory.row.name)
-            self.metrics.failures.labels(memory.row.name).inc()
+            self._failed(memory.row.name, error)
             memory.again_at = self.runtime.now() + _FAILED_SECONDS
         finally:
             self.metrics.looked(memory.row.name, self.runtime.monotonic() - began_at)
+
+    def _failed(self, row: str, error: Exception) -> None:
+        self.metrics.failures.labels(row).inc()
+        self.failures[row] = error
 
     async def _look(self, memory: RowMemory) -> None:
         """What came back is settled first; the decision then sees what settling wrote."""
@@ -282,9 +287,9 @@ class Loop:
             self._turn()
             self.metrics.solver_timeouts.labels(row.name).inc()
             log.error("the solver did not answer and was ended", row=row.name, seconds=SOLVE_SECONDS)
-        except Exception:
-            self.metrics.failures.labels(row.name).inc()
+        except Exception as error:
             log.exception("the solver failed", row=row.name)
+            self._failed(row.name, error)
         return None
 
     async def _settle(self, memory: RowMemory, snapshot: Snapshot, settled: list[Settled]) -> None:

@@ -125,7 +125,7 @@ class Simulation:
         self.lives.begin()
         settled = await self._live()
         for name, error in self.lives.failures:
-            self.judge.accuse("no task fails", f"task {name}: {error!r}")
+            self.judge.accuse("no task fails", f"task or decision {name}: {error!r}")
         running = [pod for pod in self.witness.pods.values() if pod.node_name and not pod.is_finished]
         return Report(
             self.seed,
