@@ -146,8 +146,11 @@ class GrowthProcess:
 
     @property
     def failures(self) -> list[tuple[str, BaseException]]:
-        """Tasks of growth that ended with an exception, and decisions that failed: none ever should."""
-        decisions = [] if self.growth.loop is None else self.growth.loop.failures.items()
+        """Tasks of growth that ended with an exception, and decisions that failed: none ever should. That no answer
+        comes in time is the solver's failure.
+        """
+        failed = {} if self.growth.loop is None else self.growth.loop.failures
+        decisions = [each for each in failed.items() if not isinstance(each[1], TimeoutError)]
         return [*self.runtime.failures, *self.growth.supervisor.failures, *decisions]
 
     def start(self) -> GrowthProcess:
