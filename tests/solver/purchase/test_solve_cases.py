@@ -139,10 +139,12 @@ def test_a_pool_with_one_node_left_gets_one_node() -> None:
 
 
 def test_a_marked_node_is_free_capacity_in_spite_of_our_own_taint() -> None:
-    marked = Room(Node("old", allocatable=amounts(4, 8192), taints=(SCALE_DOWN_TAINT,)), kind="marked")
-    solution = solve(PlacementProblem(demands=(demand(2),), rooms=(marked,), choices=(choice(),)))
+    node = Node("old", allocatable=amounts(4, 8192), taints=(SCALE_DOWN_TAINT,), pool="default")
+    solution = solve(PlacementProblem(demands=(demand(2),), rooms=(Room(node, kind="marked"),), choices=(choice(),)))
     assert not solution.nodes
     assert sum(placement.count for placement in solution.placements) == 2
+    strangers = (Room(replace(node, pool="")),)
+    assert solve(PlacementProblem(demands=(demand(2),), rooms=strangers, choices=(choice(),))).nodes
 
 
 def test_a_daemon_that_a_spread_counts_leaves_the_pods_unplaced_and_never_stops_the_solver() -> None:
