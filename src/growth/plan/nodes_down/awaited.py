@@ -31,7 +31,9 @@ def awaiting_pools(snapshot: Snapshot, settings: Settings) -> frozenset[str]:
     could hold, are new each time and hopeless all the same.
     """
     planned = {key for each in snapshot.requests.values() if each.is_in_flight for key in each.planned_pods}
-    waiting = [pod for pod in snapshot.waiting_pods if pod.unschedulable_at and may_be_placed(pod, settings)]
+    waiting = [
+        pod for pod in snapshot.waiting_pods if pod.unschedulable_at is not None and may_be_placed(pod, settings)
+    ]
     new = {pod.shape for pod in waiting if _is_new(pod, snapshot) and pod.key not in planned}
     coming = {pod.shape for pod in waiting if pod.key in planned}
     found = {name for shape in coming for name in pools_for(shape, snapshot.pools).names}
